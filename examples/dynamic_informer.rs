@@ -77,7 +77,7 @@ async fn play() -> Result<(), Box<dyn Error>> {
     assert_eq!((old.as_str(), new.as_str()), ("hourly", "nightly"));
 
     // The whole object is available too, as JSON.
-    let nightly = cache.lister().require("default/nightly")?.typed()?;
+    let nightly = cache.lister().namespace("default")?.require("nightly")?.typed()?;
     let suspended = nightly.get("spec.suspend").and_then(Value::as_bool).ok_or("the schema has a default for it")?;
     println!("nightly does not set suspend, so the schema's default applies: {suspended}");
     assert!(!suspended);

@@ -7,7 +7,8 @@ use std::time::Duration;
 use evenkeel_cache::reflector::{ReflectorError, ReflectorFailure};
 use evenkeel_cache::source::ApiSource;
 use evenkeel_cache::{
-    Deleted, Event, Filter, Handler, HandlerOptions, Index, Obj, Registration, RunningInformers, SharedInformer,
+    Deleted, Event, Filter, Handler, HandlerOptions, Index, InformerOptions, Obj, Registration, RunningInformers,
+    SharedInformer,
 };
 use evenkeel_client::{Client as HttpClient, Config, Unstructured};
 use evenkeel_core::{LabelSelector, ResourceInfo};
@@ -151,27 +152,27 @@ fn build(options: &Options, journal: &Arc<Journal>) -> Result<SharedInformer<Uns
     }
     let source = ApiSource::new(api).labels(&options.labels).fields(&options.fields);
     let errors = Arc::clone(journal);
-    let mut builder = SharedInformer::<Unstructured>::builder(source, &info)
+    let mut informer = InformerOptions::<Unstructured>::new()
         .resync(Duration::from_millis(options.resync_ms))
         .watch_list(options.watch_list)
         .on_error(move |failure: &ReflectorFailure| {
             errors
                 .push(Notification { handler: "errors".into(), call: Call::Error { reason: reason(&failure.error) } });
         });
-    builder = match options.transform.as_str() {
-        "" => builder,
-        "count" => builder.transform(count),
+    informer = match options.transform.as_str() {
+        "" => informer,
+        "count" => informer.transform(count),
         other => match other.strip_prefix("fail:") {
             Some(name) => {
                 let name = name.to_owned();
-                builder.transform(move |object: Obj<Unstructured>| {
+                informer.transform(move |object: Obj<Unstructured>| {
                     if object.key().name() == name { Err("the transform fails for this object") } else { Ok(object) }
                 })
             }
             None => return Err(format!("unknown transform {other:?}").into()),
         },
     };
-    Ok(builder.build())
+    Ok(SharedInformer::new(source, &info, informer))
 }
 
 /// Counts the calls of the transform in an annotation.

@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use evenkeel_cache::testing::FakeSource;
-//! use evenkeel_cache::{Event, HandlerOptions, SharedInformer};
+//! use evenkeel_cache::{Event, HandlerOptions, InformerOptions, SharedInformer};
 //! use k8s_openapi::api::core::v1::Pod;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -17,11 +17,11 @@
 //! let source = FakeSource::of::<Pod>(); // or what a client lists and watches: `InformerFactory::builder(&client)`
 //! source.add(serde_json::json!({"metadata": {"namespace": "default", "name": "web-0"}}))?;
 //!
-//! let pods = SharedInformer::<Pod>::builder(source.clone(), source.resource()).build();
+//! let pods = SharedInformer::<Pod>::new(source.clone(), source.resource(), InformerOptions::new());
 //! let mut events = pods.subscribe(HandlerOptions::new())?; // or `pods.add_handler(|event: Event<Pod>| …)`
 //! let running = pods.start(); // dropping the handle stops the informer
 //! pods.synced().await?;
-//! assert!(pods.lister().get("default/web-0").is_some());
+//! assert!(pods.lister().namespace("default")?.get("web-0").is_some());
 //! assert!(matches!(events.next().await, Some(Event::Add { initial: true, .. })));
 //! running.drain().await;
 //! # Ok(())
@@ -95,8 +95,8 @@ pub use event::{Deleted, Event};
 #[cfg(feature = "client")]
 pub use factory::InformerFactory;
 pub use handler::{Delivery, Filter, Handler, HandlerFuncs, HandlerOptions, OnPanic};
-pub use informer::{Registration, RunningInformers, SharedInformer, Subscription};
-pub use lister::{Lister, NamespaceLister};
+pub use informer::{InformerOptions, Registration, RunningInformers, SharedInformer, Subscription};
+pub use lister::{Lister, ListerKey, NamespaceLister};
 pub use source::ListerWatcher;
 pub use store::{Index, Indexer, Snapshot, Store};
 

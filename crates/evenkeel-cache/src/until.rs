@@ -1,4 +1,4 @@
-//! [`Until`]: waiting for something to happen to objects, through outages of any length.
+//! [`Until`]: waits for conditions on the events of an informer.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use crate::handler::HandlerOptions;
 use crate::informer::{SharedInformer, Stopped, Subscription};
 use crate::{Event, Indexer};
 
-/// Waits for something to happen, with an informer, so that nothing is missed however long the server is away. This is
-/// client-go's `UntilWithSync`. For a single object evenkeel-client's `wait_for` is lighter.
+/// Waits for conditions on the events of an informer, through outages of any length: client-go's `UntilWithSync`. For a
+/// single object evenkeel-client's `wait_for` is lighter.
 ///
-/// Conditions are met one after the other; each is asked first about the event that met the one before it, then about what
-/// follows. Objects that are there in the beginning come as additions.
+/// Conditions are met one after the other. Each is evaluated with the event that met the previous one first, then with later
+/// events. Objects of the initial list arrive as additions.
 ///
 /// ```
 /// # async fn example(informer: evenkeel_cache::SharedInformer<k8s_openapi::api::core::v1::Pod>) -> Result<(), Box<dyn std::error::Error>> {
@@ -23,7 +23,7 @@ use crate::{Event, Indexer};
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "nothing happens before `run` is awaited"]
+#[must_use = "does nothing until `run` is awaited"]
 pub struct Until<K, E> {
     informer: SharedInformer<K>,
     precondition: Option<Precondition<K, E>>,
@@ -33,39 +33,43 @@ pub struct Until<K, E> {
 type Precondition<K, E> = Box<dyn FnOnce(&Indexer<K>) -> Result<bool, E> + Send>;
 type Condition<K, E> = Box<dyn FnMut(&Event<K>) -> Result<bool, E> + Send>;
 
-/// Why it was given up.
+/// Error of [`Until::run`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UntilError<E> {
-    /// A condition could not be told.
-    #[error("a condition failed: {0}")]
+    /// A condition returned an error.
+    #[error("condition failed: {0}")]
     Condition(#[source] E),
-    /// The informer ended before; somebody else has a handle of it.
+    /// The informer stopped before the condition was met.
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
 
 impl<K: 'static, E> Until<K, E> {
-    /// Waits with this informer, which has not been started yet. It is ended in the end.
+    /// Waits with this informer, which must not have been started. It stops when the wait ends.
     pub fn new(informer: SharedInformer<K>) -> Self {
         Until { informer, precondition: None, conditions: Vec::new() }
     }
 
-    /// Waits until the informer has synced, and is done at once if this says so.
+    /// Adds a condition on the synced store. If it holds, [`run`](Self::run) returns at once.
     pub fn precondition(mut self, holds: impl FnOnce(&Indexer<K>) -> Result<bool, E> + Send + 'static) -> Self {
         self.precondition = Some(Box::new(holds));
         self
     }
 
-    /// Waits until this holds, after all that were said before it.
+    /// Adds a condition, to be met after those added before.
     pub fn condition(mut self, holds: impl FnMut(&Event<K>) -> Result<bool, E> + Send + 'static) -> Self {
         self.conditions.push(Box::new(holds));
         self
     }
 
-    /// Waits. Answers with the event that met the last condition; `None` if there was nothing to wait for. When it returns,
-    /// nothing of the informer is left; when it is dropped, the informer ends. It waits for ever, so put a time limit around
+    /// Waits. Returns the event that met the last condition, or `None` if there was none to wait for.
+    ///
+    /// The informer has stopped when this returns. Dropping the future stops it. There is no time limit; put a timeout around
     /// it.
+    ///
+    /// # Errors
+    /// If a condition returns an error, or if the informer stops.
     pub async fn run(self) -> Result<Option<Event<K>>, UntilError<E>> {
         let Until { informer, precondition, conditions } = self;
         let mut events = informer.subscribe(HandlerOptions::new().name("until"))?;

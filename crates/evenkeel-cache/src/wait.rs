@@ -1,4 +1,4 @@
-//! Waiting for several informers, or anything else, at once: [`WaitForSync`].
+//! [`WaitForSync`]: waits for several informers or other conditions at once.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,30 +9,29 @@ use std::time::Duration;
 
 use crate::source::{BoxError, BoxFuture};
 
-/// How often what can only be asked is asked.
+/// Interval of polled conditions.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Something that is done at some time, and then stays so: client-go's `DoneChecker`. Informers and the registrations of
-/// handlers are.
+/// A condition that becomes true once and stays so: client-go's `DoneChecker`. Informers and registrations implement it.
 pub trait DoneChecker {
-    /// What it is called in logs and errors.
+    /// Returns the name in logs and errors.
     fn name(&self) -> Cow<'_, str>;
 
-    /// Whether it is done.
+    /// Returns `true` if the condition holds.
     fn is_done(&self) -> bool;
 
-    /// Ready when it is done.
+    /// Returns a future that is ready when the condition holds.
     fn done(&self) -> BoxFuture<'static, ()>;
 }
 
-/// One of the things that a [`WaitForSync`] waits for: a [`DoneChecker`], or a name and a future.
+/// A condition of a [`WaitForSync`]: a [`DoneChecker`], or a name and a future.
 pub struct Awaited {
     name: String,
     done: BoxFuture<'static, ()>,
 }
 
 impl Awaited {
-    /// Waits until this says yes: it is asked at once, and then every 100 ms. For what cannot be waited for in a better way.
+    /// Returns a condition that is polled at once, and then every 100 ms.
     pub fn polled(name: impl Into<String>, is_done: impl Fn() -> bool + Send + 'static) -> Self {
         let done = async move {
             while !is_done() {
@@ -61,11 +60,11 @@ impl fmt::Debug for Awaited {
     }
 }
 
-/// Waits for several things at once. A future; nothing happens before it is awaited, and it may be dropped at any time.
+/// Waits for several conditions at once. It is a lazy future, and cancel safe.
 ///
-/// It is done when all of them are, and gives up when [`within`](Self::within) or [`unless`](Self::unless) say so, with an
-/// error that names those that are not. What is done already counts, even if it is time to give up: waiting for nothing
-/// never fails. If it has a name, it logs what it waits for, what is done, and what was given up.
+/// It completes when all conditions hold, and fails at the limits of [`within`](Self::within) and [`unless`](Self::unless)
+/// with an error that names the others. Conditions are checked before limits: waiting for nothing never fails. With a name
+/// it logs start, completed conditions and failure.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(async {
@@ -82,35 +81,35 @@ impl fmt::Debug for Awaited {
 /// assert_eq!(error.to_string(), "timed out waiting for caches: nodes");
 /// # });
 /// ```
-#[must_use = "nothing is waited for before it is awaited"]
+#[must_use = "does nothing until awaited"]
 pub struct WaitForSync {
     what: String,
-    /// What is not done yet.
+    /// Conditions that do not hold yet.
     waiting: Vec<Awaited>,
-    /// Each says why to give up.
+    /// Each resolves to the cause of the failure.
     limits: Vec<BoxFuture<'static, BoxError>>,
     has_begun: bool,
 }
 
-/// Waits for all of these, however long it takes, under a name for logs; nothing is logged if it is empty. For limits see
-/// [`WaitForSync`], which this is.
+/// Returns a future that waits for all conditions, with a name for logs; an empty name disables them. [`WaitForSync`] has
+/// limits.
 pub fn wait_for_sync(what: impl Into<String>, awaited: impl IntoIterator<Item = impl Into<Awaited>>) -> WaitForSync {
     awaited.into_iter().fold(WaitForSync::new(what), WaitForSync::on)
 }
 
 impl WaitForSync {
-    /// Waits for nothing yet. The name is for logs and errors; nothing is logged if it is empty.
+    /// Returns a wait without conditions. The name is for logs and errors; an empty name disables logs.
     pub fn new(what: impl Into<String>) -> Self {
         WaitForSync { what: what.into(), waiting: Vec::new(), limits: Vec::new(), has_begun: false }
     }
 
-    /// Waits for this as well.
+    /// Adds a condition.
     pub fn on(mut self, awaited: impl Into<Awaited>) -> Self {
         self.waiting.push(awaited.into());
         self
     }
 
-    /// Gives up when this time is over. It begins when the waiting does.
+    /// Fails after this time, measured from the first poll.
     pub fn within(self, time: Duration) -> Self {
         self.unless(async move {
             tokio::time::sleep(time).await;
@@ -118,7 +117,7 @@ impl WaitForSync {
         })
     }
 
-    /// Gives up when this is ready, and says what it says.
+    /// Fails when this future is ready, with its output as cause.
     pub fn unless<E: Into<BoxError>>(mut self, stop: impl Future<Output = E> + Send + 'static) -> Self {
         self.limits.push(Box::pin(async move { stop.await.into() }));
         self
@@ -174,7 +173,7 @@ impl fmt::Debug for WaitForSync {
     }
 }
 
-/// Some of what was waited for is not done.
+/// Error of a [`WaitForSync`]: some conditions do not hold.
 #[derive(Debug)]
 pub struct SyncTimeout {
     what: String,
@@ -183,12 +182,12 @@ pub struct SyncTimeout {
 }
 
 impl SyncTimeout {
-    /// What is not done, sorted by name.
+    /// Returns the names of the conditions that do not hold, sorted.
     pub fn unsynced(&self) -> &[String] {
         &self.unsynced
     }
 
-    /// Why there was no waiting on. The same as [`source`](std::error::Error::source).
+    /// Returns the cause, as [`source`](std::error::Error::source) does.
     pub fn cause(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
         &*self.cause
     }
@@ -210,7 +209,7 @@ impl std::error::Error for SyncTimeout {
     }
 }
 
-/// The time that was given is over.
+/// Cause of a [`SyncTimeout`]: the time of [`WaitForSync::within`] has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not done within {0:?}")]
 pub struct TimeIsOver(pub Duration);

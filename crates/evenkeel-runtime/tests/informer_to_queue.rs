@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use evenkeel_cache::testing::FakeSource;
-use evenkeel_cache::{Filter, HandlerOptions, Obj, ObjectKey, Registration, SharedInformer};
+use evenkeel_cache::{Filter, HandlerOptions, InformerOptions, Obj, ObjectKey, Registration, SharedInformer};
 use evenkeel_queue::{DrainDelayed, Item, LOW_PRIORITY, WorkQueue};
 use evenkeel_runtime::{enqueue_key, enqueue_owner};
 use k8s_openapi::api::apps::v1::ReplicaSet;
@@ -35,7 +35,7 @@ fn source(pods: &[&str]) -> FakeSource {
 }
 
 fn informer(source: &FakeSource) -> Pods {
-    Pods::builder(source.clone(), source.resource()).build()
+    Pods::new(source.clone(), source.resource(), InformerOptions::new())
 }
 
 /// Runs all tasks until they wait. (Virtual time passes only when all tasks wait.)

@@ -131,8 +131,8 @@ pub use kube_core;
 pub use kube_derive::CustomResource;
 
 pub use evenkeel_cache::{
-    Deleted, Delivery, Event, Handler, HandlerFuncs, HandlerOptions, Index, Indexer, InformerFactory, Lister,
-    RunningInformers, SharedInformer,
+    Deleted, Delivery, Event, Handler, HandlerFuncs, HandlerOptions, Index, Indexer, InformerFactory, InformerOptions,
+    Lister, RunningInformers, SharedInformer,
 };
 pub use evenkeel_client::discovery::RestMapper;
 pub use evenkeel_client::{

@@ -7,22 +7,19 @@ use evenkeel_core::ObjectKey;
 use crate::Object;
 use crate::delta::{BACKLOG_LIMIT, Batch, Delta, InitialCount, RETAINED_CAPACITY, StoreView, emptied};
 
-/// The last state of each object, objects in the order in which they were first heard of.
+/// A queue of the last state of each object, in the order of their first delta.
 ///
-/// - An object that is queued already keeps its place and takes its new state. It comes out as a [`Delta::Updated`],
-///   whatever it was pushed as.
-/// - What is deleted no longer comes out, and neither does the deletion. One that comes back before its turn has the place
-///   it had.
-/// - A list takes the place of all that is queued. Nobody is told what it has not.
-/// - Resyncs and bookmarks do nothing; the store is not asked.
-///
-/// This is for those to whom only the last state matters, and who find out for themselves what is gone.
+/// - A queued object keeps its position and takes its new state. It is popped as [`Delta::Updated`], whatever it was pushed
+///   as.
+/// - A delete removes the object from the queue, and is not popped itself. An object that is added again before its turn
+///   keeps its position.
+/// - A list replaces the whole queue. Objects that are missing from it cause no delete.
+/// - Resyncs and bookmarks have no effect; the store is not read.
 #[derive(Debug, Default)]
 pub struct Fifo {
-    /// Every key here is in `order`, once, and the other way round. Those that were deleted wait for their turn with
-    /// nothing, so that deleting costs no search.
+    /// Contains the same keys as `order`. A deleted object keeps its position as `None`, so that a delete needs no search.
     objects: HashMap<ObjectKey, Option<Object>>,
-    /// The first is never one that was deleted.
+    /// The first key is never that of a deleted object.
     order: VecDeque<ObjectKey>,
     present: usize,
     initial_count: InitialCount,
@@ -30,7 +27,7 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    /// An empty queue.
+    /// Returns an empty queue.
     pub fn new() -> Self {
         Fifo::default()
     }
@@ -49,7 +46,7 @@ impl Fifo {
         }
     }
 
-    /// The next in line: an object, or the place of one that was deleted; `None` at the end.
+    /// Pops the next position: an object, or `Some(None)` for a deleted one; `None` at the end.
     fn next(&mut self) -> Option<Option<Object>> {
         let key = self.order.pop_front()?;
         self.initial_count.popped(1);
@@ -58,8 +55,8 @@ impl Fifo {
         Some(object)
     }
 
-    /// Keeps the line from growing with objects that come and go behind one that stays. Those of the first list keep their
-    /// places, as they are counted.
+    /// Removes positions of deleted objects once they outnumber the others. Those of the initial list stay, as they are
+    /// counted.
     fn tidy(&mut self) {
         if !self.initial_count.is_done() || self.order.len() <= 2 * self.present + 16 {
             return;
@@ -69,7 +66,7 @@ impl Fifo {
         self.order.retain(|key| objects.contains_key(key));
     }
 
-    /// Sees to it that the first in line is there.
+    /// Removes deleted objects from the front.
     fn skip_deleted(&mut self) {
         while let Some(key) = self.order.front() {
             if self.objects.get(key).is_some_and(Option::is_some) {
@@ -138,7 +135,7 @@ impl Fifo {
         self.initial_count.is_done()
     }
 
-    /// How many objects are queued.
+    /// Returns the number of queued objects.
     pub(crate) fn len(&self) -> usize {
         self.present
     }

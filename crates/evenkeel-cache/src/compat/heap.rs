@@ -1,4 +1,4 @@
-//! [`Heap`]: things by key, of which the least comes out first.
+//! [`Heap`]: keyed values, least value first.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,14 +7,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Things by key, of which the least comes out first. Many threads may add and pop.
+/// A queue of keyed values that pops the least value first. Threads and tasks can share it.
 ///
-/// - There is one thing for each key. Adding another one with the key takes its place, and the place in line that is its
-///   due.
-/// - Which of several equal things comes out first is not promised.
-/// - After [`close`](Self::close) nothing can be added; what is there can still be popped, removed and looked at.
+/// - There is one value per key. Adding another one with the same key replaces it and reorders it.
+/// - The order of equal values is not guaranteed.
+/// - After [`close`](Self::close) no value can be added; the rest can still be popped, removed and read.
 ///
-/// The function that compares runs while the heap is locked, so it must not use the heap.
+/// The comparison function runs under the lock of the heap, so it must not use the heap.
 ///
 /// ```
 /// use evenkeel_cache::compat::Heap;
@@ -40,20 +39,20 @@ pub struct Heap<K, T> {
 
 type Less<T> = dyn Fn(&T, &T) -> bool + Send + Sync;
 
-/// The heap has been closed; nothing was added.
+/// The heap is closed; the value was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("heap is closed")]
 pub struct HeapClosed;
 
 struct State<K, T> {
-    /// A binary heap: what is at `n` comes before what is at `2n + 1` and `2n + 2`.
+    /// A binary heap: the value at `n` is before those at `2n + 1` and `2n + 2`.
     line: Vec<(K, T)>,
     places: HashMap<K, usize>,
     closed: bool,
 }
 
 impl<K: Clone + Eq + Hash, T> Heap<K, T> {
-    /// An empty one: what the key of a thing is, and whether one comes before another.
+    /// Returns an empty heap, from a function that returns the key of a value and one that orders two values.
     pub fn new(
         key: impl Fn(&T) -> K + Send + Sync + 'static,
         less: impl Fn(&T, &T) -> bool + Send + Sync + 'static,
@@ -62,12 +61,12 @@ impl<K: Clone + Eq + Hash, T> Heap<K, T> {
         Heap { key: Box::new(key), less: Box::new(less), state: Mutex::new(state), added: Notify::new() }
     }
 
-    /// Puts this in, in place of what has the same key.
+    /// Adds a value, or replaces the one with the same key.
     pub fn add(&self, thing: T) -> Result<(), HeapClosed> {
         self.add_all([thing])
     }
 
-    /// Puts all of these in before any of them can be popped.
+    /// Adds values in one step: none can be popped before all are added.
     pub fn add_all(&self, things: impl IntoIterator<Item = T>) -> Result<(), HeapClosed> {
         let keyed: Vec<(K, T)> = things.into_iter().map(|thing| ((self.key)(&thing), thing)).collect();
         let mut state = self.open()?;
@@ -78,7 +77,7 @@ impl<K: Clone + Eq + Hash, T> Heap<K, T> {
         Ok(())
     }
 
-    /// Puts this in, unless something with the same key is there, which then stays.
+    /// Adds a value, unless one with the same key exists.
     pub fn add_if_absent(&self, thing: T) -> Result<(), HeapClosed> {
         let key = (self.key)(&thing);
         let mut state = self.open()?;
@@ -89,53 +88,53 @@ impl<K: Clone + Eq + Hash, T> Heap<K, T> {
         Ok(())
     }
 
-    /// Takes out what has this key; `None` if nothing has.
+    /// Removes and returns the value with this key.
     pub fn remove(&self, key: &K) -> Option<T> {
         let mut state = self.lock();
         let place = *state.places.get(key)?;
         state.take(place, &*self.less)
     }
 
-    /// Takes out the least. Waits while there is nothing; `None` when there is nothing and the heap is closed. Dropping
-    /// the future loses nothing.
+    /// Removes and returns the least value. Waits while the heap is empty; returns `None` when it is empty and closed. Cancel
+    /// safe.
     pub async fn pop(&self) -> Option<T> {
         loop {
-            // Before looking, so that what happens after it is not missed.
+            // Before the check, so that no later change is missed.
             let added = self.added.notified();
             if let Some(thing) = self.try_pop() {
                 return Some(thing);
             }
             if self.lock().closed {
-                // Something may have been added between the two looks.
+                // A value may have been added between the two checks.
                 return self.try_pop();
             }
             added.await;
         }
     }
 
-    /// Takes out the least, if there is something.
+    /// Removes and returns the least value, if there is one.
     pub fn try_pop(&self) -> Option<T> {
         let mut state = self.lock();
         let thing = state.take(0, &*self.less)?;
         if !state.line.is_empty() {
-            // Several additions may have woken only one of those who wait; they wake each other.
+            // Several additions may have woken only one waiter; waiters wake each other.
             self.added.notify_one();
         }
         Some(thing)
     }
 
-    /// Says that nothing more will be added. Those who wait for something are woken.
+    /// Closes the heap and wakes all waiters.
     pub fn close(&self) {
         self.lock().closed = true;
         self.added.notify_waiters();
     }
 
-    /// Whether it is closed.
+    /// Returns `true` if the heap is closed.
     pub fn is_closed(&self) -> bool {
         self.lock().closed
     }
 
-    /// All keys, in no particular order.
+    /// Returns all keys, in no particular order.
     pub fn keys(&self) -> Vec<K> {
         self.lock().line.iter().map(|(key, _)| key.clone()).collect()
     }
@@ -147,26 +146,26 @@ impl<K: Clone + Eq + Hash, T> Heap<K, T> {
 }
 
 impl<K: Eq + Hash, T: Clone> Heap<K, T> {
-    /// What has this key.
+    /// Returns the value with this key.
     pub fn get(&self, key: &K) -> Option<T> {
         let state = self.lock();
         let place = *state.places.get(key)?;
         state.line.get(place).map(|(_, thing)| thing.clone())
     }
 
-    /// All that is there, in no particular order.
+    /// Returns all values, in no particular order.
     pub fn list(&self) -> Vec<T> {
         self.lock().line.iter().map(|(_, thing)| thing.clone()).collect()
     }
 }
 
 impl<K, T> Heap<K, T> {
-    /// How many there are.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.lock().line.len()
     }
 
-    /// Whether there is nothing.
+    /// Returns `true` if there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

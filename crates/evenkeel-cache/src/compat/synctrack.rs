@@ -1,8 +1,8 @@
-//! Whether something has been caught up with.
+//! Trackers of asynchronous processing.
 //!
-//! Those who process what an informer brings in their own time, in a queue of their own say, have not synced when the
-//! informer has: they have synced when everything that the informer brought until then has been processed. A tracker
-//! counts that. [`Lazy`] is for what is computed from everything, such as a table, and only when somebody asks.
+//! A program that processes notifications in a queue of its own has not synced when the informer has, but when it has
+//! processed everything that the informer delivered until then. A tracker counts that. [`Lazy`] caches a value that is
+//! computed from all objects, on demand.
 
 mod lazy;
 
@@ -16,10 +16,10 @@ use tokio::sync::watch;
 
 pub use lazy::Lazy;
 
-/// Tracks things by key, which may be processed by many at the same time and in any order.
+/// Tracks work by key, which may be processed concurrently and in any order.
 ///
-/// It is done when the upstream has synced and all that was started by then, or is started before that is done, has
-/// finished. Once done, it stays done.
+/// It has synced when the upstream has synced and all work that was started until then has finished. Once `true`, it stays
+/// `true`.
 ///
 /// ```
 /// use evenkeel_cache::compat::synctrack::AsyncTracker;
@@ -42,13 +42,13 @@ struct Outstanding<K> {
 }
 
 impl<K: Eq + Hash> AsyncTracker<K> {
-    /// A tracker of nothing yet.
+    /// Returns a tracker without work.
     pub fn new() -> Self {
         let state = Mutex::new(Outstanding { keys: HashSet::new(), upstream: false });
         AsyncTracker { state, done: watch::Sender::new(false) }
     }
 
-    /// This is to be processed.
+    /// Records the start of work on this key.
     pub fn start(&self, key: K) {
         let mut state = self.lock();
         if !*self.done.borrow() {
@@ -56,27 +56,26 @@ impl<K: Eq + Hash> AsyncTracker<K> {
         }
     }
 
-    /// This has been processed, if it was started at all.
+    /// Records the end of work on this key. Unknown keys are ignored.
     pub fn finished(&self, key: &K) {
         let mut state = self.lock();
         state.keys.remove(key);
         self.settle(&state);
     }
 
-    /// All that the upstream brought first has been started. To be called after the last of those calls of
-    /// [`start`](Self::start).
+    /// Records that the upstream has synced. Call it after the last [`start`](Self::start) of the initial list.
     pub fn upstream_has_synced(&self) {
         let mut state = self.lock();
         state.upstream = true;
         self.settle(&state);
     }
 
-    /// Whether it is done.
+    /// Returns `true` once everything is processed.
     pub fn has_synced(&self) -> bool {
         *self.done.borrow()
     }
 
-    /// Waits until it is done.
+    /// Waits until everything is processed.
     pub async fn wait(&self) {
         wait(&self.done).await;
     }
@@ -105,15 +104,14 @@ impl<K> fmt::Debug for AsyncTracker<K> {
 }
 
 async fn wait(done: &watch::Sender<bool>) {
-    // The sender is borrowed, so it cannot have been dropped, and this cannot fail.
+    // The sender is borrowed, so the wait does not fail.
     let _ = done.subscribe().wait_for(|done| *done).await;
 }
 
-/// Tracks things without telling them apart, which costs less than [`AsyncTracker`]. Cheap to clone; clones count
-/// together.
+/// Counts work without keys, which costs less than [`AsyncTracker`]. Clones share the count.
 ///
-/// It is done when the upstream has synced and all that was started by then, or is started before that is done, has
-/// finished. Once done, it stays done.
+/// It has synced when the upstream has synced and all work that was started until then has finished. Once `true`, it stays
+/// `true`.
 ///
 /// ```
 /// use evenkeel_cache::compat::synctrack::SingleFileTracker;
@@ -130,7 +128,7 @@ pub struct SingleFileTracker {
     shared: Arc<Counter>,
 }
 
-/// Something that a [`SingleFileTracker`] waits for. It has finished when this is dropped.
+/// Work that a [`SingleFileTracker`] waits for. Dropping it finishes the work.
 #[derive(Debug)]
 #[must_use = "it has finished when this is dropped"]
 pub struct Started {
@@ -139,8 +137,8 @@ pub struct Started {
 
 #[derive(Debug)]
 struct Counter {
-    /// How many have not finished, and [`UPSTREAM`] if the upstream has synced. One number, so that who brings it to the
-    /// end is always one.
+    /// Number of unfinished work items, and [`UPSTREAM`] if the upstream has synced. One number, so that exactly one change
+    /// reaches the end.
     count: AtomicU64,
     done: watch::Sender<bool>,
 }
@@ -148,31 +146,30 @@ struct Counter {
 const UPSTREAM: u64 = 1 << 63;
 
 impl SingleFileTracker {
-    /// A tracker of nothing yet.
+    /// Returns a tracker without work.
     pub fn new() -> Self {
         SingleFileTracker { shared: Arc::new(Counter { count: AtomicU64::new(0), done: watch::Sender::new(false) }) }
     }
 
-    /// Something is to be processed.
+    /// Records the start of work.
     pub fn start(&self) -> Started {
         self.shared.count.fetch_add(1, Ordering::AcqRel);
         Started { shared: Arc::clone(&self.shared) }
     }
 
-    /// All that the upstream brought first has been started. To be called after the last of those calls of
-    /// [`start`](Self::start).
+    /// Records that the upstream has synced. Call it after the last [`start`](Self::start) of the initial list.
     pub fn upstream_has_synced(&self) {
         if self.shared.count.fetch_or(UPSTREAM, Ordering::AcqRel) == 0 {
             self.shared.done.send_replace(true);
         }
     }
 
-    /// Whether it is done.
+    /// Returns `true` once everything is processed.
     pub fn has_synced(&self) -> bool {
         *self.shared.done.borrow()
     }
 
-    /// Waits until it is done.
+    /// Waits until everything is processed.
     pub async fn wait(&self) {
         wait(&self.shared.done).await;
     }

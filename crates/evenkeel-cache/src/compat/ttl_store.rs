@@ -1,4 +1,4 @@
-//! [`TtlStore`]: objects that are forgotten after a while.
+//! [`TtlStore`]: objects that expire.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,11 +12,10 @@ use crate::Deleted;
 
 type Policy<K> = Box<dyn Fn(&Obj<K>, Duration) -> bool + Send + Sync>;
 
-/// Objects by key that are forgotten a while after they were put in: client-go's `ExpirationCache`.
+/// Objects by key that expire after a time: client-go's `ExpirationCache`.
 ///
-/// An object is gone when it is asked for after its time, and takes up memory until then: nothing looks after them, so this
-/// is for keys that come back, not for ones that do not. Each method is one step that nothing comes between: an object
-/// that is put in again after its time is not taken for the one whose time was over.
+/// An expired object is removed when it is read, and occupies memory until then: there is no background task, so this is for
+/// keys that recur. Each method is atomic: an object that is stored again is not removed as the expired one.
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,26 +44,25 @@ struct Stamped<K> {
 }
 
 impl<K: 'static> TtlStore<K> {
-    /// An empty store, in which objects stay for this long and no longer; for ever if it is zero.
+    /// Returns an empty store with this time to live; zero for no expiration.
     pub fn new(ttl: Duration) -> Self {
         Self::with_policy(move |_, age| !ttl.is_zero() && age > ttl)
     }
 
-    /// An empty store, in which an object's time is over when this says so, of the object and of how long it has been there.
-    /// It is called while the store is locked.
+    /// Returns an empty store with a policy: it receives the object and its age, and returns `true` if it has expired. It runs
+    /// under the lock of the store.
     pub fn with_policy(is_expired: impl Fn(&Obj<K>, Duration) -> bool + Send + Sync + 'static) -> Self {
         let state = State { objects: HashMap::new(), version: ResourceVersion::new("") };
         TtlStore { is_expired: Box::new(is_expired), state: Mutex::new(state) }
     }
 
-    /// Puts an object in, or in place of what was there; its time begins anew. Leaves
-    /// [`resource_version`](Self::resource_version) alone.
+    /// Stores an object and restarts its time. [`resource_version`](Self::resource_version) does not change.
     pub fn put(&self, object: Obj<K>) {
         let since = Instant::now();
         self.state().objects.insert(object.key().clone(), Stamped { object, since });
     }
 
-    /// Takes an object out.
+    /// Removes an object.
     pub fn delete(&self, deleted: &Deleted<K>) {
         let mut state = self.state();
         state.objects.remove(deleted.key());
@@ -73,7 +71,7 @@ impl<K: 'static> TtlStore<K> {
         }
     }
 
-    /// Puts these objects in, all at the same time, and takes out all others.
+    /// Replaces all objects in one step.
     pub fn replace(&self, objects: impl IntoIterator<Item = Obj<K>>, version: ResourceVersion) {
         let since = Instant::now();
         let stamped = |object: Obj<K>| (object.key().clone(), Stamped { object, since });
@@ -81,12 +79,12 @@ impl<K: 'static> TtlStore<K> {
         *self.state() = State { objects, version };
     }
 
-    /// Nothing has happened up to this version.
+    /// Sets the resource version of a bookmark.
     pub fn bookmark(&self, version: &ResourceVersion) {
         self.state().version = version.clone();
     }
 
-    /// The object with this key, unless its time is over: then it is forgotten.
+    /// Returns the object with this key. Removes it if it has expired.
     pub fn get(&self, key: impl AsRef<str>) -> Option<Obj<K>> {
         let key = key.as_ref();
         let now = Instant::now();
@@ -99,7 +97,7 @@ impl<K: 'static> TtlStore<K> {
         Some(stamped.object.clone())
     }
 
-    /// The objects whose time is not over, in no particular order. The others are forgotten.
+    /// Returns the objects that have not expired, in no particular order. Removes the others.
     pub fn list(&self) -> Vec<Obj<K>> {
         let now = Instant::now();
         let mut state = self.state();
@@ -107,13 +105,13 @@ impl<K: 'static> TtlStore<K> {
         state.objects.values().map(|stamped| stamped.object.clone()).collect()
     }
 
-    /// The keys of all objects that have not been forgotten yet, whether their time is over or not, in no particular order.
+    /// Returns the keys of all objects, including expired ones that were not removed yet, in no particular order.
     pub fn keys(&self) -> Vec<ObjectKey> {
         self.state().objects.keys().cloned().collect()
     }
 
-    /// The version that the store was last [replaced](Self::replace) with, or that a [deletion](Self::delete) or a
-    /// [bookmark](Self::bookmark) has moved it to.
+    /// Returns the resource version of the last [list](Self::replace), [delete](Self::delete) or
+    /// [bookmark](Self::bookmark).
     pub fn resource_version(&self) -> ResourceVersion {
         self.state().version.clone()
     }

@@ -1,4 +1,4 @@
-//! [`UndeltaStore`]: the whole list after each change.
+//! [`UndeltaStore`]: passes on the whole list after each change.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,11 +9,10 @@ use crate::Object;
 use crate::delta::Delta;
 use crate::reflector::{DeltaSink, SinkError};
 
-/// Hands out all objects after each change: for those who do not care what has changed.
+/// Passes all objects to a function after each change.
 ///
-/// Each addition, update, deletion and list is followed by one call, with the objects in no particular order; resyncs,
-/// bookmarks and reads are not. The objects are not copied, but the list of them is made anew each time: this is for kinds
-/// of which there are few.
+/// Each add, update, delete and list causes one call, with the objects in no particular order; resyncs, bookmarks and reads
+/// cause none. The list is built for each call: this is for kinds with few objects.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -39,17 +38,17 @@ pub struct UndeltaStore {
 }
 
 impl UndeltaStore {
-    /// An empty store that hands its objects to this.
+    /// Returns an empty store that passes its objects to this function.
     pub fn new(push: impl FnMut(Vec<Object>) + Send + 'static) -> Self {
         UndeltaStore { objects: HashMap::new(), push: Box::new(push) }
     }
 
-    /// All objects, in no particular order.
+    /// Returns all objects, in no particular order.
     pub fn list(&self) -> Vec<Object> {
         self.objects.values().cloned().collect()
     }
 
-    /// The object with this key.
+    /// Returns the object with this key.
     pub fn get(&self, key: impl AsRef<str>) -> Option<&Object> {
         self.objects.get(key.as_ref())
     }

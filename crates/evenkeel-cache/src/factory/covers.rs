@@ -30,12 +30,12 @@ impl InformerFactory {
         let (namespace, labels, fields) = self.inner.settings.selection(&registered);
         let is_elsewhere =
             |namespace: &str| !namespace.is_empty() && key.namespace().is_some_and(|own| own != namespace);
-        if namespace.is_some_and(is_elsewhere) {
+        if namespace.as_deref().is_some_and(is_elsewhere) {
             return false;
         }
         // An informer with an invalid selector never syncs, so there is nothing to decide.
-        let labels = labels.and_then(|labels| LabelSelector::parse(labels).ok());
-        let fields = fields.and_then(|fields| FieldSelector::parse(fields).ok());
+        let labels = labels.and_then(|labels| LabelSelector::parse(&labels).ok());
+        let fields = fields.and_then(|fields| FieldSelector::parse(&fields).ok());
         labels.is_none_or(|labels| labels.matches(|label| object.label(label)))
             && fields.is_none_or(|fields| may_match(&fields, key))
     }

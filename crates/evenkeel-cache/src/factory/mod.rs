@@ -18,7 +18,6 @@ use kube_core::Resource;
 
 pub use self::builder::InformerFactoryBuilder;
 use self::registry::{Key, Registry};
-pub use self::settings::KindSettings;
 use self::settings::Settings;
 pub use self::sync_error::SyncError;
 use crate::informer::{InformerStatus, RunningInformers};

@@ -1,14 +1,14 @@
-//! [`SyncError`]: which informers have not synced.
+//! [`SyncError`]: names the informers that have not synced.
 
 use std::fmt;
 
 use crate::informer::InformerStatus;
 
-/// Not all informers have synced, and one of them never will, because it has ended.
+/// An informer stopped before it synced.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SyncError {
-    /// Those that have not, as they were doing then, by name.
+    /// State of each informer that has not synced, by name.
     pub informers: Vec<InformerStatus>,
 }
 

@@ -1,4 +1,4 @@
-//! [`Filter`]: a handler that hears of some objects only.
+//! [`Filter`]: passes the events of some objects to another handler.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,14 +8,13 @@ use evenkeel_core::Obj;
 use super::{Handler, HandlerOptions};
 use crate::{Deleted, Event};
 
-/// Tells another handler of those objects only that a predicate accepts.
+/// Passes the events of the objects that a predicate accepts to another handler: client-go's `FilteringResourceEventHandler`.
 ///
-/// The other handler is told as if the rest did not exist: an object that changes so that it is accepted is added to its
-/// world (never as [initial](Event::Add::initial)), one that changes so that it is not is deleted from it, with its last
-/// accepted state. Of an update the new state is looked at first, then the old one.
+/// For that handler the other objects do not exist. An update that makes an object accepted becomes an add (never
+/// [initial](Event::Add::initial)); one that makes it rejected becomes a delete with its last accepted state. The predicate
+/// is called with the new state first, then with the old one.
 ///
-/// A deletion is judged by the last state that is known of the object. If none is, the deletion is passed on: it is better
-/// to hear that something unknown is gone than to wait for it for ever.
+/// A delete is judged by the last known state of the object. Without one it is passed on, so that no delete is lost.
 ///
 /// ```
 /// use evenkeel_cache::{Event, Filter, Obj};
@@ -33,7 +32,7 @@ pub struct Filter<P, H> {
 }
 
 impl<P, H> Filter<P, H> {
-    /// Tells `handler` of what `accepts` says yes to.
+    /// Returns a handler that passes the events of accepted objects to `handler`.
     pub fn new<K>(accepts: P, handler: H) -> Self
     where
         P: FnMut(&Obj<K>) -> bool + Send + 'static,
@@ -72,7 +71,7 @@ where
         }
     }
 
-    /// The name of the handler behind the filter.
+    /// Returns the name of the inner handler.
     fn name(&self) -> Cow<'_, str> {
         self.handler.name()
     }

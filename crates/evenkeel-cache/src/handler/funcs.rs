@@ -9,16 +9,16 @@ use evenkeel_core::Obj;
 use super::Handler;
 use crate::{Deleted, Event};
 
-/// A handler made of closures, one for each thing that can happen. What has no closure is passed over in silence.
+/// A handler of up to three closures, one for each kind of event. Events without a closure are ignored.
 ///
 /// ```
 /// use evenkeel_cache::HandlerFuncs;
 /// use k8s_openapi::api::core::v1::Pod;
 ///
 /// let handler = HandlerFuncs::<Pod>::new()
-///     .on_add(|pod, initial| println!("{} (there before us: {initial})", pod.key()))
+///     .on_add(|pod, initial| println!("{} (initial: {initial})", pod.key()))
 ///     .on_update(|old, new| println!("{} -> {}", old.resource_version(), new.resource_version()))
-///     .on_delete(|deleted| println!("{} is gone", deleted.key()));
+///     .on_delete(|deleted| println!("{} deleted", deleted.key()));
 /// # drop(handler);
 /// ```
 pub struct HandlerFuncs<K> {
@@ -31,31 +31,31 @@ type OnAdd<K> = dyn FnMut(Obj<K>, bool) + Send;
 type OnUpdate<K> = dyn FnMut(Obj<K>, Obj<K>) + Send;
 type OnDelete<K> = dyn FnMut(Deleted<K>) + Send;
 
-/// A closure, and where it was written.
+/// A closure and its type name.
 struct Func<F: ?Sized> {
     name: &'static str,
     call: Box<F>,
 }
 
 impl<K> HandlerFuncs<K> {
-    /// A handler that passes over everything.
+    /// Returns a handler that ignores everything.
     pub fn new() -> Self {
         HandlerFuncs { add: None, update: None, delete: None }
     }
 
-    /// Calls this with every object that comes, and whether it was there before the informer or the handler was.
+    /// Sets the function for added objects. Its second argument is [`Event::Add::initial`].
     pub fn on_add<F: FnMut(Obj<K>, bool) + Send + 'static>(mut self, call: F) -> Self {
         self.add = Some(Func { name: type_name::<F>(), call: Box::new(call) });
         self
     }
 
-    /// Calls this with every object that has changed, or may have: what it was, and what it is.
+    /// Sets the function for updated objects: old and new state, which are equal after a resync.
     pub fn on_update<F: FnMut(Obj<K>, Obj<K>) + Send + 'static>(mut self, call: F) -> Self {
         self.update = Some(Func { name: type_name::<F>(), call: Box::new(call) });
         self
     }
 
-    /// Calls this with every object that is gone.
+    /// Sets the function for deleted objects.
     pub fn on_delete<F: FnMut(Deleted<K>) + Send + 'static>(mut self, call: F) -> Self {
         self.delete = Some(Func { name: type_name::<F>(), call: Box::new(call) });
         self
@@ -96,15 +96,15 @@ impl<K: 'static> Handler<K> for HandlerFuncs<K> {
         }
     }
 
-    /// The function or module that all closures stand in, or else their names, joined by `+`.
+    /// Returns the function or module that contains all closures, or else their names, joined by `+`.
     fn name(&self) -> Cow<'_, str> {
         let names: Vec<&'static str> = self.names().collect();
-        let place = |name: &'static str| name.rsplit_once("::").map(|(place, _)| place);
+        let parent = |name: &'static str| name.rsplit_once("::").map(|(parent, _)| parent);
         let Some(first) = names.first() else {
             return Cow::Borrowed(type_name::<Self>());
         };
-        match place(first) {
-            Some(shared) if names.iter().all(|name| place(name) == Some(shared)) => Cow::Borrowed(shared),
+        match parent(first) {
+            Some(shared) if names.iter().all(|name| parent(name) == Some(shared)) => Cow::Borrowed(shared),
             _ => Cow::Owned(names.join("+")),
         }
     }

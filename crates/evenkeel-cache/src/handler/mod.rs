@@ -1,4 +1,4 @@
-//! Who is told what happens: [`Handler`], and the ready-made ones [`HandlerFuncs`] and [`Filter`].
+//! [`Handler`]: receives the notifications of an informer. Ready-made: [`HandlerFuncs`], [`Filter`].
 
 mod filter;
 mod funcs;
@@ -13,13 +13,13 @@ pub use filter::Filter;
 pub use funcs::HandlerFuncs;
 pub use options::{Delivery, HandlerOptions, OnPanic, WithOptions};
 
-/// Hears what happens to objects of kind `K`.
+/// Receives the notifications about objects of kind `K`.
 ///
-/// - It is called by one task, one event at a time, in the order in which things happened to each object.
-/// - What it is told of is in the store already, or something newer is.
-/// - It may take its time: that holds up nobody but itself. It must not block the thread; whoever has more to do than to
-///   note a key hands the work to a queue or a channel.
-/// - It answers nothing. What fails is for the handler to remember.
+/// - One task calls it, one event at a time, in the order of each object's changes.
+/// - The store holds the object of the event already, or a newer state of it.
+/// - A slow handler delays no other. It must not block the thread: more work than noting a key belongs in a queue or a
+///   channel, or see [`HandlerOptions::may_block`].
+/// - It returns nothing. The handler itself keeps track of what failed.
 ///
 /// Every closure that takes an [`Event`] is a handler:
 ///
@@ -36,20 +36,20 @@ pub use options::{Delivery, HandlerOptions, OnPanic, WithOptions};
 /// # drop(queue);
 /// ```
 pub trait Handler<K>: Send + 'static {
-    /// Something has happened.
+    /// Handles one notification.
     fn handle(&mut self, event: Event<K>);
 
-    /// What the handler is called in logs and metrics: where it was written, unless it knows better.
+    /// Returns the name of the handler in logs and metrics. Default: its type name.
     fn name(&self) -> Cow<'_, str> {
         Cow::Borrowed(type_name::<Self>())
     }
 
-    /// How it wants to be told.
+    /// Returns resync period, delivery and panic policy of the handler.
     fn options(&self) -> HandlerOptions {
         HandlerOptions::default()
     }
 
-    /// The same handler, told in another way.
+    /// Returns the same handler with other options.
     fn with(self, options: HandlerOptions) -> WithOptions<Self>
     where
         Self: Sized,

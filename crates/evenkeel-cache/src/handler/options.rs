@@ -1,4 +1,4 @@
-//! How a handler wants to be told: [`HandlerOptions`].
+//! [`HandlerOptions`]: resync period, delivery and panic policy of a handler.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Handler;
 use crate::Event;
 
-/// How a handler wants to be told. Say it with [`Handler::with`].
+/// Name, resync period, delivery and panic policy of a handler: see [`Handler::with`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -27,24 +27,27 @@ pub struct HandlerOptions {
     pub(crate) blocking: bool,
 }
 
-/// How a handler is told of what happens while it is busy.
+/// Which notifications a busy handler receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delivery {
-    /// Every notification, in order. What a handler has yet to hear grows for as long as it is slower than the changes
-    /// come; [`Registration::lag`](crate::informer::Registration::lag) and the metrics show it.
+    /// Every notification, in order, as in client-go. The queue of a handler that is slower than the changes grows without
+    /// bound; [`Registration::lag`](crate::informer::Registration::lag) and the metrics show it.
     #[default]
     Every,
-    /// At most one notification per object: from what the handler was told last to what is so now. Changes in between are
-    /// folded; an object that came and went meanwhile is not told of; one that went and came back is an update, perhaps to
-    /// another uid, from the last state that the server had of it; no deletion is lost of an object that the handler was told
-    /// of. What a handler has yet to hear is bounded by the number of objects that exist and of those it was told of.
+    /// At most one queued notification per object: from the state that was delivered last to the current one.
+    ///
+    /// - Changes in between are folded.
+    /// - An object that was added and deleted in between is not delivered.
+    /// - An object that was deleted and created again is an update from its last state, perhaps to another uid.
+    /// - The delete of an object that the handler received is never lost.
+    /// - The queue is bounded by the number of existing objects and of those delivered before.
     Latest,
 }
 
-/// What happens when a handler panics. In every case the panic is logged and counted, and nobody else notices.
+/// What happens when a handler panics. The panic is logged and counted, and other handlers are not affected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnPanic {
-    /// The notification counts as told, and the next one follows.
+    /// The notification counts as delivered, and the next one follows.
     #[default]
     Continue,
     /// The handler is removed.
@@ -52,45 +55,47 @@ pub enum OnPanic {
 }
 
 impl HandlerOptions {
-    /// What handlers get that ask for nothing: every notification, and the informer's resync period.
+    /// Returns the defaults: every notification, and the informer's resync period.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What the handler is called in logs and metrics, if not [what it says itself](Handler::name).
+    /// Sets the name of the handler in logs and metrics. Default: [`Handler::name`].
     pub fn name(mut self, name: impl Into<Cow<'static, str>>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// How often the handler wants to be told of all objects again, changed or not; zero for never. Below a second is a
-    /// second. The informer looks every so often who is due: a handler that is added to a running informer does not make it
-    /// look more often, unless it did not look at all.
+    /// Sets the resync period: how often the handler receives all objects again, changed or not. Zero disables resyncs; the
+    /// minimum is one second.
+    ///
+    /// The informer checks at a fixed period which handlers are due. A handler that is added to a running informer does not
+    /// shorten that period, unless resyncs were disabled.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
     }
 
-    /// How the handler is told of what happens while it is busy.
+    /// Sets which notifications the handler receives while it is busy.
     pub fn delivery(mut self, delivery: Delivery) -> Self {
         self.delivery = delivery;
         self
     }
 
-    /// What happens when the handler panics.
+    /// Sets what happens when the handler panics.
     pub fn on_panic(mut self, policy: OnPanic) -> Self {
         self.on_panic = policy;
         self
     }
 
-    /// Calls the handler on a thread of its own, which it may block. A runtime has a limited number of those.
+    /// Calls the handler on a blocking thread of its own. A runtime has a limited number of those.
     pub fn may_block(mut self) -> Self {
         self.blocking = true;
         self
     }
 }
 
-/// A handler and how it wants to be told. See [`Handler::with`].
+/// A handler with options: see [`Handler::with`].
 #[derive(Clone, Debug)]
 pub struct WithOptions<H> {
     pub(super) handler: H,

@@ -57,7 +57,7 @@ fn missed(object: Option<&Obj<Pod>>) -> Event<Pod> {
 }
 
 #[test]
-fn hnd_001_a_handler_hears_of_adds_updates_and_deletions() {
+fn hnd_001_a_handler_receives_adds_updates_and_deletes() {
     let notes = Notes::default();
     let mut handler: Box<dyn Handler<Pod>> = Box::new(notes.handler());
     let (one, two) = (pod("a", "1"), pod("a", "2"));
@@ -171,8 +171,8 @@ impl Handler<Pod> for Named {
 }
 
 #[test]
-fn hnd_008_a_handler_is_called_after_the_place_where_it_was_written() {
-    let here = "evenkeel_cache::handler::tests::hnd_008_a_handler_is_called_after_the_place_where_it_was_written";
+fn hnd_008_the_default_name_of_a_handler_is_its_type() {
+    let here = "evenkeel_cache::handler::tests::hnd_008_the_default_name_of_a_handler_is_its_type";
     let closures = HandlerFuncs::<Pod>::new().on_add(|_, _| {}).on_delete(|_| {});
     assert_eq!(closures.name(), here, "what they have in common");
     let mixed = HandlerFuncs::<Pod>::new().on_add(|_, _| {}).on_update(elsewhere::forget);

@@ -1,9 +1,10 @@
 //! [`SharedInformer`]: one reflector, one store, any number of handlers.
 
-mod builder;
+mod driver;
 mod listener;
 pub(crate) mod metrics;
 pub mod observe;
+mod options;
 mod process_loop;
 mod processor;
 mod registration;
@@ -24,20 +25,22 @@ use std::sync::atomic::Ordering;
 
 use evenkeel_core::{ResourceInfo, ResourceVersion};
 
-use self::builder::DriverGuard;
+use self::driver::DriverGuard;
 use self::listener::{Callback, Listener};
-use self::metrics::HandlerMetrics;
+use self::metrics::{HandlerMetrics, Identity};
 use self::observe::{Observer, ObserverGuard};
-use self::processor::HandlerRunner;
-use self::shared::{InformerPhase, InformerShared};
+use self::processor::{HandlerRunner, Processor};
+use self::shared::{InformerPhase, InformerShared, Parts};
+use crate::delta::{DeltaFifo, DeltaQueue, ListMode, OrderedQueue};
 use crate::handler::{Handler, HandlerOptions};
-use crate::source::BoxFuture;
-use crate::store::{Index, IndexError};
+use crate::reflector::Reflector;
+use crate::source::{BoxFuture, ListerWatcher};
+use crate::store::{Index, IndexError, NAMESPACE_INDEX, Table};
 use crate::wait::DoneChecker;
 use crate::{Event, Indexer};
 
-pub use self::builder::{InformerBuilder, QueueKind};
 pub use self::listener::Lag;
+pub use self::options::{InformerOptions, QueueKind};
 pub use self::registration::{Registration, Stopped};
 pub use self::running::RunningInformers;
 pub use self::status::InformerStatus;
@@ -116,7 +119,7 @@ impl<K> SharedInformer<K> {
         let mut running = RunningInformers::default();
         match self.shared.start(&runtime) {
             Some(task) => {
-                runtime.spawn(builder::drive(DriverGuard { shared: Arc::clone(&self.shared), _task: task }));
+                runtime.spawn(driver::drive(DriverGuard { shared: Arc::clone(&self.shared), _task: task }));
                 running.push(Arc::clone(&self.shared));
             }
             None => tracing::warn!(informer = self.name(), "informer was started before; not started again"),
@@ -197,6 +200,47 @@ impl<K> SharedInformer<K> {
 }
 
 impl<K: 'static> SharedInformer<K> {
+    /// Returns an informer of the objects of a source, which are of this kind. It does nothing until it is
+    /// [started](Self::start).
+    pub fn new(source: impl ListerWatcher, info: &Arc<ResourceInfo>, options: InformerOptions<K>) -> Self {
+        let name = options.name.clone().unwrap_or_else(|| info.plural().to_owned());
+        #[cfg(feature = "client")]
+        if !options.selection.is_empty() {
+            tracing::warn!(informer = name, "namespace, selectors and wire are options of the source; ignored");
+        }
+        Self::with_source(source, info, options, name)
+    }
+
+    pub(crate) fn with_source(
+        source: impl ListerWatcher,
+        info: &Arc<ResourceInfo>,
+        options: InformerOptions<K>,
+        name: String,
+    ) -> Self {
+        let queue: DeltaQueue = match options.queue.unwrap_or_default() {
+            QueueKind::Ordered => OrderedQueue::new(ListMode::Atomic).into(),
+            QueueKind::OrderedPerItem => OrderedQueue::new(ListMode::PerItem).into(),
+            QueueKind::Keyed => DeltaFifo::new().into(),
+        };
+        let identity = Identity::new(&name, info);
+        let reflector = Reflector::builder(Arc::new(source), Arc::clone(info)).name(identity.name());
+        let reflector = options.reflector(reflector);
+        let mut indexes = options.indexes;
+        if indexes.iter().any(|index| index.name() == NAMESPACE_INDEX) {
+            tracing::warn!(
+                informer = name,
+                "every informer has an index {NAMESPACE_INDEX:?}; the given one is ignored"
+            );
+        }
+        // Of indexes with the same name the last one is used, and listers rely on this one.
+        indexes.push(Index::namespace());
+        let table = Arc::new(Table::new(indexes));
+        let processor = Processor::new(options.resync.unwrap_or_default());
+        let parts = Parts { reflector, queue };
+        let shared = InformerShared::new(name, identity, Arc::clone(info), table, processor, parts);
+        SharedInformer { shared: Arc::new(shared), kind: PhantomData }
+    }
+
     /// Adds a handler. The same handler may be added again; each registration receives everything.
     ///
     /// [`Handler::options`] is read once, now. Dropping the registration does not remove the handler.

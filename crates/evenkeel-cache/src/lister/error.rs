@@ -1,19 +1,19 @@
-//! What a read can miss: [`NotFound`], [`EmptyNamespace`].
+//! Errors of listers: [`NotFound`], [`EmptyNamespace`].
 
 use std::sync::Arc;
 
 use evenkeel_core::status::qualified;
 use evenkeel_core::{ObjectKey, ResourceInfo, Status};
 
-/// There is no such object in the store: it does not exist, or it is too new, or the informer has not synced.
+/// The store has no such object: it does not exist, or it is too new, or the informer has not synced.
 ///
-/// It reads like the server's own words, `deployments.apps "web" not found`, and can be turned into the same [`Status`].
+/// The message is the server's, `deployments.apps "web" not found`, and converts into the same [`Status`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} {:?} not found", qualified(resource.group(), resource.plural()), key.name())]
 pub struct NotFound {
-    /// The kind that was asked for.
+    /// The requested kind.
     pub resource: Arc<ResourceInfo>,
-    /// The key that was looked for.
+    /// The requested key.
     pub key: ObjectKey,
 }
 
@@ -29,14 +29,14 @@ impl From<NotFound> for Status {
     }
 }
 
-/// Objects of one namespace were asked for, and the name of the namespace is empty.
+/// The namespace of a lister is empty.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no namespace is given in which to look for {}: the lister itself reads all of them",
+    "no namespace given to list {}; the lister itself reads all namespaces",
     qualified(resource.group(), resource.plural())
 )]
 pub struct EmptyNamespace {
-    /// The kind that was asked for.
+    /// The requested kind.
     pub resource: Arc<ResourceInfo>,
 }
 

@@ -1,13 +1,12 @@
-//! [`Lister`]: reads of what an informer has, and of nothing else.
+//! [`Lister`]: reads objects from the store of an informer.
 
 mod error;
-#[cfg(test)]
-mod tests;
 
 use std::fmt;
 use std::sync::Arc;
 
-use evenkeel_core::{LabelSelector, Obj, ResourceInfo, ResourceVersion};
+use evenkeel_core::{LabelSelector, Obj, ObjectKey, ResourceInfo, ResourceVersion};
+use kube_core::{ClusterResourceScope, Resource};
 
 pub use self::error::{EmptyNamespace, NotFound};
 use crate::store::{NAMESPACE_INDEX, StoreStopped};
@@ -17,23 +16,22 @@ use crate::{Indexer, SharedInformer};
 ///
 /// Cheap to clone. A lister neither starts nor stops its informer.
 ///
-/// # What may be assumed
+/// # Guarantees
 ///
-/// - No read waits for more than a small write, and none makes a request.
-/// - Objects that are read are shared with everybody and never change.
+/// - A read makes no request and waits for no more than one write of the store.
+/// - Objects are shared by all readers and never change.
 ///
-/// # What is not promised
+/// # Not guaranteed
 ///
-/// - That reads are complete before the informer [has synced](SharedInformer::has_synced): they show what there is by then,
+/// - That reads are complete before the informer [has synced](SharedInformer::has_synced): they return what is stored by then,
 ///   which may be nothing.
-/// - That reads are as new as what the server has. [`at_least`](Self::at_least) waits until they are as new as a write that
-///   the server has answered.
-/// - Any order of what is listed.
+/// - That reads are as new as the server. [`at_least`](Self::at_least) waits until they include a write.
+/// - Any order of listed objects.
 ///
 /// ```
 /// # async fn example(
 /// #     pods: evenkeel_cache::SharedInformer<k8s_openapi::api::core::v1::Pod>,
-/// #     written: evenkeel_cache::ResourceVersion,
+/// #     written: evenkeel_cache::Obj<k8s_openapi::api::core::v1::Pod>,
 /// # ) -> Result<(), Box<dyn std::error::Error>> {
 /// use evenkeel_core::LabelSelector;
 ///
@@ -44,8 +42,16 @@ use crate::{Indexer, SharedInformer};
 ///     let node = pod.path("spec.nodeName")?.map(|node| node.text().into_owned());
 ///     println!("{} of {} are web; web-0 runs on {node:?}", web.len(), here.list_all().len());
 /// }
-/// let mine = lister.at_least(&written).await?.require("default/web-1")?;
+/// let mine = lister.at_least(&written.version()).await?.require(written.key())?;
 /// # Ok(())
+/// # }
+/// ```
+///
+/// A name alone identifies objects of cluster-scoped kinds only:
+///
+/// ```compile_fail,E0277
+/// # fn example(pods: evenkeel_cache::Lister<k8s_openapi::api::core::v1::Pod>) {
+/// let pod = pods.get("web-0"); // of which namespace?
 /// # }
 /// ```
 pub struct Lister<K> {
@@ -53,10 +59,45 @@ pub struct Lister<K> {
     info: Arc<ResourceInfo>,
 }
 
-/// Reads the objects of one kind in one namespace: a [`Lister`] that has made up its mind.
+/// Reads the objects of one kind in one namespace: see [`Lister::namespace`].
 pub struct NamespaceLister<K> {
     lister: Lister<K>,
     namespace: Arc<str>,
+}
+
+/// Identifies one object of kind `K` in a [`Lister`]: an [`ObjectKey`], or the name of an object of a cluster-scoped kind.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not identify an object of `{K}`",
+    note = "the name of an object of a namespaced kind needs a namespace: `lister.namespace(\"default\")?.get(name)`",
+    note = "an `ObjectKey` works for every kind"
+)]
+pub trait ListerKey<K> {
+    /// Returns the key of the object in the store.
+    fn store_key(&self) -> &str;
+}
+
+impl<K> ListerKey<K> for ObjectKey {
+    fn store_key(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl<K: Resource<Scope = ClusterResourceScope>> ListerKey<K> for str {
+    fn store_key(&self) -> &str {
+        self
+    }
+}
+
+impl<K: Resource<Scope = ClusterResourceScope>> ListerKey<K> for String {
+    fn store_key(&self) -> &str {
+        self
+    }
+}
+
+impl<K, T: ListerKey<K> + ?Sized> ListerKey<K> for &T {
+    fn store_key(&self) -> &str {
+        T::store_key(self)
+    }
 }
 
 impl<K> SharedInformer<K> {
@@ -67,46 +108,47 @@ impl<K> SharedInformer<K> {
 }
 
 impl<K> Lister<K> {
-    /// Reads of what is in this store, which nobody or somebody else fills. This is for tests of code that takes a lister.
+    /// Returns a lister of any store, for tests of code that takes a lister.
     pub fn over(indexer: &Indexer<K>, info: &Arc<ResourceInfo>) -> Self {
         Lister { indexer: indexer.clone(), info: Arc::clone(info) }
     }
 
-    /// The kind of the objects.
+    /// Returns the kind of the objects.
     pub fn resource(&self) -> &Arc<ResourceInfo> {
         &self.info
     }
 
-    /// The object with this key: an [`ObjectKey`](crate::ObjectKey), `namespace/name`, or the bare name of an object that
-    /// lives in no namespace.
-    pub fn get(&self, key: impl AsRef<str>) -> Option<Obj<K>> {
-        self.indexer.get(key)
+    /// Returns the object with this [`ObjectKey`], or with this name if the kind is cluster-scoped.
+    pub fn get(&self, key: impl ListerKey<K>) -> Option<Obj<K>> {
+        self.indexer.get(key.store_key())
     }
 
-    /// The object with this key, for those to whom it is an error that there is none.
+    /// Returns the object with this [`ObjectKey`], or with this name if the kind is cluster-scoped.
     ///
     /// # Errors
-    /// [`NotFound`], which says what was looked for.
-    pub fn require(&self, key: impl AsRef<str>) -> Result<Obj<K>, NotFound> {
-        let key = key.as_ref();
-        self.get(key).ok_or_else(|| NotFound::new(&self.info, key))
+    /// [`NotFound`], with kind and key, if it is not stored.
+    pub fn require(&self, key: impl ListerKey<K>) -> Result<Obj<K>, NotFound> {
+        self.find(key.store_key())
     }
 
-    /// The objects whose labels match, in no particular order. See [`LabelSelector::everything`] and
-    /// [`list_all`](Self::list_all) for all of them.
+    fn find(&self, key: &str) -> Result<Obj<K>, NotFound> {
+        self.indexer.get(key).ok_or_else(|| NotFound::new(&self.info, key))
+    }
+
+    /// Returns the objects whose labels match, in no particular order.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Obj<K>> {
         matching(self.indexer.snapshot().iter(), selector)
     }
 
-    /// All objects, in no particular order.
+    /// Returns all objects, in no particular order.
     pub fn list_all(&self) -> Vec<Obj<K>> {
         self.indexer.list()
     }
 
-    /// Only those in this namespace. Of a kind that lives in no namespace there are none.
+    /// Returns a lister of one namespace. For a cluster-scoped kind it is empty.
     ///
     /// # Errors
-    /// If the namespace is empty, which names none, and is more often a mistake than a wish for all of them.
+    /// If the namespace is empty: that names none, and is more often a mistake than a request for all of them.
     pub fn namespace(&self, namespace: &str) -> Result<NamespaceLister<K>, EmptyNamespace> {
         if namespace.is_empty() {
             return Err(EmptyNamespace::new(&self.info));
@@ -114,13 +156,13 @@ impl<K> Lister<K> {
         Ok(NamespaceLister { lister: self.clone(), namespace: namespace.into() })
     }
 
-    /// Waits until reads are at least as new as this version, which a write of an object of this kind was answered with, and
-    /// gives them. The empty version and `0` stand for any.
+    /// Waits until reads are at least as new as this resource version, which a write of an object of this kind returned. The
+    /// empty version and `0` stand for any.
     ///
-    /// There is no limit of time; put one around it. The future may be dropped.
+    /// There is no time limit; put a timeout around it. Cancel safe.
     ///
     /// # Errors
-    /// If the informer has stopped, so that the store will not become that new.
+    /// If the informer has stopped, so that the store does not reach that version.
     pub async fn at_least(&self, version: &ResourceVersion) -> Result<&Self, StoreStopped> {
         self.indexer.at_least(version).await?;
         Ok(self)
@@ -128,50 +170,36 @@ impl<K> Lister<K> {
 }
 
 impl<K> NamespaceLister<K> {
-    /// The namespace.
-    pub fn name(&self) -> &str {
-        &self.namespace
-    }
-
-    /// The object of this name.
+    /// Returns the object of this name.
     pub fn get(&self, name: &str) -> Option<Obj<K>> {
-        self.lister.get(self.key(name))
+        self.lister.indexer.get(self.key(name))
     }
 
-    /// The object of this name, for those to whom it is an error that there is none.
+    /// Returns the object of this name.
     ///
     /// # Errors
-    /// [`NotFound`], which says what was looked for.
+    /// [`NotFound`], with kind and key, if it is not stored.
     pub fn require(&self, name: &str) -> Result<Obj<K>, NotFound> {
-        self.lister.require(self.key(name))
+        self.lister.find(&self.key(name))
     }
 
-    /// The objects of the namespace whose labels match, in no particular order.
+    /// Returns the objects of the namespace whose labels match, in no particular order.
     pub fn list(&self, selector: &LabelSelector) -> Vec<Obj<K>> {
         let snapshot = self.lister.indexer.snapshot();
         match snapshot.by_index(NAMESPACE_INDEX, &self.namespace) {
             Ok(objects) => matching(objects, selector),
             Err(missing) => {
-                // Every informer has this index; a store that somebody made need not.
-                tracing::warn!(kind = self.lister.info.kind(), error = %missing, "listing a namespace the slow way");
+                // Every informer has this index; another store may not.
+                tracing::warn!(kind = self.lister.info.kind(), error = %missing, "listing a namespace without an index");
                 let is_here = |object: &&Obj<K>| object.key().namespace() == Some(&self.namespace);
                 matching(snapshot.iter().filter(is_here), selector)
             }
         }
     }
 
-    /// All objects of the namespace, in no particular order.
+    /// Returns all objects of the namespace, in no particular order.
     pub fn list_all(&self) -> Vec<Obj<K>> {
         self.list(&LabelSelector::everything())
-    }
-
-    /// Waits until reads are at least as new as this version, and gives them; see [`Lister::at_least`].
-    ///
-    /// # Errors
-    /// If the informer has stopped.
-    pub async fn at_least(&self, version: &ResourceVersion) -> Result<&Self, StoreStopped> {
-        self.lister.at_least(version).await?;
-        Ok(self)
     }
 
     fn key(&self, name: &str) -> String {
@@ -179,7 +207,7 @@ impl<K> NamespaceLister<K> {
     }
 }
 
-/// Labels are only looked at if somebody asks for some.
+/// Labels are only read if the selector is not empty.
 fn matching<'a, K: 'a>(objects: impl Iterator<Item = &'a Obj<K>>, selector: &LabelSelector) -> Vec<Obj<K>> {
     if selector.is_empty() {
         return objects.cloned().collect();
@@ -210,3 +238,6 @@ impl<K> fmt::Debug for NamespaceLister<K> {
         f.debug_struct("NamespaceLister").field("lister", &self.lister).field("namespace", &self.namespace).finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

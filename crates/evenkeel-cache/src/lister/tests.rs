@@ -1,4 +1,4 @@
-//! Listers, over stores and over informers of a source in memory.
+//! Listers over stores, and over informers of a fake source.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use serde_json::json;
 
 use super::*;
 use crate::testing::FakeSource;
-use crate::{Index, Object};
+use crate::{Index, InformerOptions, Object};
 
 fn object(info: &Arc<ResourceInfo>, namespace: &str, name: &str, app: &str) -> Object {
     let json = json!({"metadata": {"namespace": namespace, "name": name, "labels": {"app": app}}});
     Obj::from_json(info, serde_json::to_vec(&json).unwrap()).unwrap()
 }
 
-/// Three pods in two namespaces, found by these indexes.
+/// Returns a lister of three pods in two namespaces, with these indexes.
 fn pods<K>(indexes: impl IntoIterator<Item = Index<K>>) -> Lister<K> {
     let info = Arc::new(ResourceInfo::of::<Pod>());
     let store = crate::Store::new(indexes);
@@ -59,7 +59,7 @@ fn lst_003_a_namespace_is_listed_by_its_index_or_without_one() {
 }
 
 #[test]
-fn lst_004_a_name_in_a_namespace_is_found_or_said_to_be_missing() {
+fn lst_004_a_name_in_a_namespace_is_found_or_reported_missing() {
     let lister = indexed::<Pod>();
     let here = lister.namespace("ns").unwrap();
     assert_eq!(here.get("b").unwrap().key().as_str(), "ns/b");
@@ -75,12 +75,12 @@ fn lst_004_a_name_in_a_namespace_is_found_or_said_to_be_missing() {
 }
 
 #[test]
-fn lst_005_without_a_namespace_the_name_is_the_whole_key() {
+fn lst_005_a_key_finds_any_object_and_a_name_one_of_a_cluster_scoped_kind() {
     let lister = indexed::<Pod>();
-    assert_eq!(lister.get("other/a").unwrap().key().namespace(), Some("other"));
-    assert_eq!(lister.get(lister.get("ns/a").unwrap().key()).unwrap().key().as_str(), "ns/a");
-    assert!(lister.get("a").is_none());
-    assert_eq!(lister.require("a").unwrap_err().to_string(), "pods \"a\" not found");
+    assert_eq!(lister.get(ObjectKey::namespaced("other", "a")).unwrap().key().namespace(), Some("other"));
+    assert_eq!(lister.get(lister.get(ObjectKey::namespaced("ns", "a")).unwrap().key()).unwrap().key().as_str(), "ns/a");
+    assert!(lister.get(ObjectKey::cluster("a")).is_none());
+    assert_eq!(lister.require(ObjectKey::cluster("a")).unwrap_err().to_string(), "pods \"a\" not found");
 
     let info = Arc::new(ResourceInfo::of::<Node>());
     let store = crate::Store::<Node>::new([Index::namespace()]);
@@ -88,29 +88,33 @@ fn lst_005_without_a_namespace_the_name_is_the_whole_key() {
     let nodes = Lister::over(&store, &info);
     assert_eq!(nodes.get("n1").unwrap().key().as_str(), "n1");
     assert_eq!(nodes.require("n2").unwrap_err().key.name(), "n2");
+    assert_eq!(nodes.require(String::from("n1")).unwrap().key(), &ObjectKey::cluster("n1"));
 }
 
 #[test]
-fn lst_006_no_namespace_is_no_place_to_look() {
+fn lst_006_an_empty_namespace_is_an_error() {
     let error = indexed::<Pod>().namespace("").unwrap_err();
-    assert!(error.to_string().starts_with("no namespace is given in which to look for pods"), "{error}");
+    assert!(error.to_string().starts_with("no namespace given to list pods"), "{error}");
 }
 
 #[test]
-fn lst_007_what_is_listed_is_shared_and_nothing_is_an_empty_list() {
+fn lst_007_listed_objects_are_shared_and_no_match_is_an_empty_list() {
     let lister = indexed::<Pod>();
     assert!(lister.list(&selector("app=none")).is_empty());
-    let (first, second) = (lister.get("ns/a").unwrap(), lister.namespace("ns").unwrap().list(&selector("app=web")));
+    let (first, second) = (
+        lister.get(ObjectKey::namespaced("ns", "a")).unwrap(),
+        lister.namespace("ns").unwrap().list(&selector("app=web")),
+    );
     assert!(std::ptr::eq(first.header(), second[0].header()), "both are the object in the store");
 }
 
 #[tokio::test(start_paused = true)]
-async fn lst_008_reads_show_what_there_is_and_ask_nobody() {
+async fn lst_008_reads_return_stored_objects_and_make_no_request() {
     let source = FakeSource::new(Arc::new(ResourceInfo::of::<Pod>()));
     source.add(object(source.resource(), "ns", "a", "web")).unwrap();
-    let informer: SharedInformer<Pod> = SharedInformer::builder(source.clone(), source.resource()).build();
+    let informer: SharedInformer<Pod> = SharedInformer::new(source.clone(), source.resource(), InformerOptions::new());
     let lister = informer.lister();
-    assert!(lister.list_all().is_empty() && lister.get("ns/a").is_none(), "it has not begun");
+    assert!(lister.list_all().is_empty() && lister.get(ObjectKey::namespaced("ns", "a")).is_none(), "not started");
     assert!(source.requests().is_empty());
     let _running = informer.start();
     informer.synced().await.unwrap();
@@ -121,9 +125,9 @@ async fn lst_008_reads_show_what_there_is_and_ask_nobody() {
 }
 
 #[test]
-fn lst_009_one_lister_is_for_all_kinds() {
+fn lst_009_one_lister_type_serves_all_kinds() {
     fn names<K>(lister: &Lister<K>) -> usize {
-        lister.require("ns/missing").unwrap_err();
+        lister.require(ObjectKey::namespaced("ns", "missing")).unwrap_err();
         lister.list_all().len()
     }
     assert_eq!(names(&indexed::<Pod>()), 3);
@@ -132,20 +136,20 @@ fn lst_009_one_lister_is_for_all_kinds() {
 }
 
 #[test]
-fn fac_014_what_is_missing_is_spelled_as_the_server_does() {
+fn fac_014_the_message_of_a_missing_object_is_the_servers() {
     let info = Arc::new(ResourceInfo::of::<Deployment>());
     let typed: Lister<Deployment> = Lister::over(&crate::Store::new([]), &info);
     let dynamic: Lister<serde_json::Value> = Lister::over(&crate::Store::new([]), &info);
     let spelled = "deployments.apps \"web\" not found";
-    assert_eq!(typed.require("ns/web").unwrap_err().to_string(), spelled);
+    assert_eq!(typed.require(ObjectKey::namespaced("ns", "web")).unwrap_err().to_string(), spelled);
     assert_eq!(dynamic.namespace("ns").unwrap().require("web").unwrap_err().to_string(), spelled);
-    assert_eq!(Status::from(typed.require("ns/web").unwrap_err()).message, spelled);
+    assert_eq!(Status::from(typed.require(ObjectKey::namespaced("ns", "web")).unwrap_err()).message, spelled);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lister_reads_what_a_stopped_informer_has_left() {
+async fn a_lister_reads_the_store_of_a_stopped_informer() {
     let source = FakeSource::new(Arc::new(ResourceInfo::of::<Pod>()));
-    let informer: SharedInformer<Pod> = SharedInformer::builder(source.clone(), source.resource()).build();
+    let informer: SharedInformer<Pod> = SharedInformer::new(source.clone(), source.resource(), InformerOptions::new());
     let running = informer.start();
     let here = informer.lister().namespace("ns").unwrap();
     informer.synced().await.unwrap();
@@ -160,26 +164,27 @@ async fn a_lister_reads_what_a_stopped_informer_has_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reads_can_wait_for_ones_own_writes() {
+async fn reads_can_wait_for_a_write() {
     let source = FakeSource::new(Arc::new(ResourceInfo::of::<Pod>()));
-    let informer: SharedInformer<Pod> = SharedInformer::builder(source.clone(), source.resource()).build();
+    let informer: SharedInformer<Pod> = SharedInformer::new(source.clone(), source.resource(), InformerOptions::new());
     let lister = informer.lister();
     let _running = informer.start();
     let written = source.add(object(source.resource(), "ns", "a", "web")).unwrap().version();
-    let read = lister.at_least(&written).await.unwrap().require("ns/a").unwrap();
+    let read = lister.at_least(&written).await.unwrap().require(ObjectKey::namespaced("ns", "a")).unwrap();
     assert_eq!(read.version(), written);
 
     let written = source.add(object(source.resource(), "ns", "b", "web")).unwrap().version();
     let here = lister.namespace("ns").unwrap();
-    assert!(here.get("b").is_none(), "nothing has run since");
-    assert_eq!(here.at_least(&written).await.unwrap().list_all().len(), 2);
-    assert!(lister.at_least(&ResourceVersion::new("")).await.is_ok(), "any version will do");
+    assert!(here.get("b").is_none(), "no task has run since");
+    lister.at_least(&written).await.unwrap();
+    assert_eq!(here.list_all().len(), 2);
+    assert!(lister.at_least(&ResourceVersion::new("")).await.is_ok(), "any version");
 }
 
 #[tokio::test(start_paused = true)]
-async fn reads_that_will_never_be_new_enough_fail() {
+async fn waiting_for_a_version_fails_when_the_informer_stops() {
     let source = FakeSource::new(Arc::new(ResourceInfo::of::<Pod>()));
-    let informer: SharedInformer<Pod> = SharedInformer::builder(source.clone(), source.resource()).build();
+    let informer: SharedInformer<Pod> = SharedInformer::new(source.clone(), source.resource(), InformerOptions::new());
     let running = informer.start();
     informer.synced().await.unwrap();
     let (lister, future) = (informer.lister(), ResourceVersion::new("999999"));
@@ -190,5 +195,5 @@ async fn reads_that_will_never_be_new_enough_fail() {
     tokio::task::yield_now().await;
     drop(running);
     assert_eq!(waiting.await.unwrap().unwrap_err().version, future);
-    assert!(lister.at_least(&future).await.is_err(), "nor is it waited for afterwards");
+    assert!(lister.at_least(&future).await.is_err(), "also afterwards");
 }

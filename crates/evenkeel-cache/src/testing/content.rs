@@ -1,4 +1,4 @@
-//! What a [`FakeSource`](super::FakeSource) holds, and what it says of it: no locks and no tasks here.
+//! [`Content`]: the objects and history of a [`FakeSource`](super::FakeSource), without locks and tasks.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,13 +7,13 @@ use evenkeel_core::{ObjectKey, ResourceVersion, Status, Untyped, WatchEvent};
 use crate::Object;
 use crate::source::WatchRequest;
 
-/// How many changes are remembered for watches that begin in the past.
+/// Number of changes kept for watches that start in the past.
 const HISTORY: usize = 10_000;
 
-/// Objects, the version that they have reached, and how it came to that.
+/// Objects, their current version, and the changes that led to it.
 #[derive(Debug, Default)]
 pub(super) struct Content {
-    /// By key and uid: two lives of one name are two objects.
+    /// By key and uid: an object that is created again is another one.
     objects: BTreeMap<(ObjectKey, Box<str>), Object>,
     version: u64,
     history: VecDeque<(u64, WatchEvent<Untyped>)>,
@@ -32,7 +32,7 @@ impl Content {
         self.objects.values().cloned().collect()
     }
 
-    /// Makes a change, of an object that has the next version already.
+    /// Applies a change. The object has the next version already.
     pub(super) fn change(&mut self, event: fn(Object) -> WatchEvent<Untyped>, object: Object) -> WatchEvent<Untyped> {
         self.version += 1;
         let id = (object.key().clone(), Box::from(object.uid()));
@@ -52,7 +52,7 @@ impl Content {
         self.history.clear();
     }
 
-    /// What a watch has to be told before it hears what happens from now on.
+    /// Returns the events that a watch receives before the live ones.
     pub(super) fn replay(
         &self,
         request: &WatchRequest,
@@ -84,7 +84,7 @@ impl Content {
         }
     }
 
-    /// All objects, and the bookmark that says that these were all.
+    /// Returns all objects and the bookmark that ends the initial events.
     fn everything(&self) -> VecDeque<WatchEvent<Untyped>> {
         let end = WatchEvent::Bookmark { resource_version: self.resource_version(), initial_events_end: true };
         self.objects.values().cloned().map(WatchEvent::Added).chain([end]).collect()

@@ -1,4 +1,4 @@
-//! [`Fixture`]: what can be put into a [`FakeSource`](super::FakeSource).
+//! [`Fixture`]: values that a [`FakeSource`](super::FakeSource) stores.
 
 use std::sync::Arc;
 
@@ -9,26 +9,26 @@ use serde_json::Value;
 
 use crate::Object;
 
-/// What can be put into a [`FakeSource`](super::FakeSource): an [`Obj`], or whatever is written as the JSON of an object,
+/// A value that a [`FakeSource`](super::FakeSource) stores: an [`Obj`], or anything that serializes to the JSON of an object,
 /// such as the types of k8s-openapi, custom resources, and `serde_json::Value`.
 ///
-/// `M` says which of the two it is; it is always found out by the compiler.
+/// `M` distinguishes the two; the compiler infers it.
 pub trait Fixture<M> {
     #[doc(hidden)]
     fn json(&self) -> Result<Vec<u8>, ValueError>;
 }
 
-/// It is written as JSON.
+/// Marks values that serialize.
 #[doc(hidden)]
 #[derive(Debug)]
-pub enum Written {}
+pub enum Serialized {}
 
-/// It is an object already.
+/// Marks objects.
 #[doc(hidden)]
 #[derive(Debug)]
 pub enum Made {}
 
-impl<T: Serialize> Fixture<Written> for T {
+impl<T: Serialize> Fixture<Serialized> for T {
     fn json(&self) -> Result<Vec<u8>, ValueError> {
         Ok(Codec::Json.encode(&self, ApiKind::default())?)
     }
@@ -46,7 +46,7 @@ impl<K> Fixture<Made> for &Obj<K> {
     }
 }
 
-/// The object in this JSON, in this version.
+/// Returns the object of this JSON with this version.
 pub(super) fn at_version(info: &Arc<ResourceInfo>, json: Vec<u8>, version: u64) -> Result<Object, ValueError> {
     let given = Obj::<Value>::from_json(info, json)?;
     let mut value = Value::clone(&*given.typed()?);

@@ -1,8 +1,6 @@
-//! Stand-ins for tests: [`FakeSource`], an API server's collection of objects in memory, and [`FakeSink`], which notes
-//! what a reflector writes.
+//! Fakes for tests: [`FakeSource`], an in-memory collection of objects, and [`FakeSink`], which records what a reflector sends.
 //!
-//! Neither has a clock or chance in it: what they do depends on what they are told, and nothing else. Whoever wants a real
-//! API server in a test, with all of its rules, has one in `evenkeel-apiserver`.
+//! Both are deterministic, without clock or randomness. `evenkeel-apiserver` is a complete API server for tests.
 
 mod content;
 mod fixture;

@@ -33,11 +33,11 @@ type Known = Box<dyn FnMut(&ObjectKey) -> Option<Object> + Send>;
 /// ```
 #[derive(Clone, Default)]
 pub struct FakeSink {
-    shared: Arc<Shared>,
+    shared: Arc<FakeSinkShared>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct FakeSinkShared {
     deltas: Mutex<Vec<Delta>>,
     flushes: Mutex<usize>,
     on_push: Mutex<Option<OnPush>>,

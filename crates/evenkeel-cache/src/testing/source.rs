@@ -1,4 +1,4 @@
-//! [`FakeSource`]: objects in memory that can be listed and watched.
+//! [`FakeSource`]: an in-memory source of lists and watches.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -10,28 +10,26 @@ use tokio::sync::{mpsc, watch};
 
 use super::content::Content;
 use super::fixture::{Fixture, at_version};
-use super::stream::{FakeList, FakeWatch, Told};
+use super::stream::{FakeList, FakeWatch, WatchItem};
 use crate::Object;
 use crate::source::{BoxFuture, ListItems, ListRequest, ListerWatcher, SourceError, WatchEvents, WatchRequest};
 
-/// How many events may wait for a watch that does not read them.
+/// Number of unread events of a watch.
 const BUFFER: usize = 100;
 
-/// Objects of one kind, in memory, that can be listed and watched: client-go's `FakeControllerSource`.
+/// In-memory objects of one kind that can be listed and watched: client-go's `FakeControllerSource`.
 ///
 /// Cheap to clone; clones share everything. A test keeps one and gives one to what it tests.
 ///
-/// - Every write takes the next version, starting with 1, gives it to the object, and says the object as it now is. Whether
-///   the object was there before is not looked at: this is for playing tricks.
-/// - Every write is remembered, so that a watch that begins in the past hears of it, until
-///   [`reset_watch`](Self::reset_watch) or until 10,000 more have been made. A watch that begins before the first one that
-///   is remembered, or right before it, is refused as expired.
-/// - A list has all objects, by key. Limits, selectors and versions that a list asks for are not looked at, nor is the
-///   timeout of a watch.
-/// - No write ever waits. A watch that leaves [too many](Self::with_buffer) events unread is ended after those that fit,
-///   as servers do; it finds the rest when it asks again.
-/// - Watches that begin with all objects are not offered, unless [asked for](Self::with_watch_list).
-/// - All requests are kept for [`requests`](Self::requests) for as long as the source lives.
+/// - Every write assigns the next resource version, starting with 1, and returns the object with it. A write does not check
+///   whether the object exists.
+/// - Writes are kept as history for watches that start in the past, until [`reset_watch`](Self::reset_watch) or until 10,000
+///   more writes. A watch that starts before the oldest kept write, or right before it, is refused as expired.
+/// - A list returns all objects, by key. It ignores limits, selectors and versions; a watch ignores its timeout.
+/// - No write waits. A watch that leaves [too many](Self::with_buffer) events unread is closed after those that fit, as
+///   servers do; the next watch replays the rest.
+/// - WatchList is not supported, unless [enabled](Self::with_watch_list).
+/// - All requests are kept for [`requests`](Self::requests) for the life of the source.
 ///
 /// ```
 /// use evenkeel_cache::testing::FakeSource;
@@ -41,65 +39,65 @@ const BUFFER: usize = 100;
 /// let source = FakeSource::of::<Pod>();
 /// let pod = source.add(json!({"metadata": {"namespace": "ns", "name": "web-0"}}))?;
 /// assert_eq!(pod.resource_version(), "1");
-/// let gone = source.delete(&pod)?;
-/// assert_eq!(gone.resource_version(), "2");
+/// let deleted = source.delete(&pod)?;
+/// assert_eq!(deleted.resource_version(), "2");
 /// # Ok::<(), evenkeel_core::ValueError>(())
 /// ```
 #[derive(Clone)]
 pub struct FakeSource {
-    shared: Arc<Shared>,
+    shared: Arc<FakeSourceShared>,
     watch_list: bool,
     buffer: usize,
 }
 
-struct Shared {
+struct FakeSourceShared {
     info: Arc<ResourceInfo>,
-    state: Mutex<State>,
-    /// How many watches are open.
+    state: Mutex<FakeSourceState>,
+    /// Number of open watches.
     watches: watch::Sender<usize>,
 }
 
 #[derive(Default)]
-struct State {
+struct FakeSourceState {
     content: Content,
-    watches: BTreeMap<u64, mpsc::Sender<Told>>,
+    watches: BTreeMap<u64, mpsc::Sender<WatchItem>>,
     next_watch: u64,
     requests: Vec<Request>,
-    list_errors: Errors,
-    watch_errors: Errors,
+    list_errors: InjectedErrors,
+    watch_errors: InjectedErrors,
     is_shut_down: bool,
 }
 
-/// Errors to answer with.
+/// Errors to return.
 #[derive(Default)]
-struct Errors {
+struct InjectedErrors {
     next: VecDeque<SourceError>,
     always: Option<Status>,
 }
 
-impl Errors {
+impl InjectedErrors {
     fn pop(&mut self) -> Option<SourceError> {
         self.next.pop_front().or_else(|| self.always.clone().map(SourceError::from))
     }
 }
 
-/// What a [`FakeSource`] was asked.
+/// A request that a [`FakeSource`] received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// For a list.
+    /// A list.
     List(ListRequest),
-    /// For a watch.
+    /// A watch.
     Watch(WatchRequest),
 }
 
 impl FakeSource {
-    /// An empty source of objects of this kind.
+    /// Returns an empty source of this kind.
     pub fn new(info: impl Into<Arc<ResourceInfo>>) -> Self {
-        let shared = Shared { info: info.into(), state: Mutex::default(), watches: watch::Sender::new(0) };
+        let shared = FakeSourceShared { info: info.into(), state: Mutex::default(), watches: watch::Sender::new(0) };
         FakeSource { shared: Arc::new(shared), watch_list: false, buffer: BUFFER }
     }
 
-    /// An empty source of objects of a kind that knows its own names.
+    /// Returns an empty source of the kind of a Rust type.
     pub fn of<K>() -> Self
     where
         K: kube_core::Resource,
@@ -109,52 +107,50 @@ impl FakeSource {
         Self::new(ResourceInfo::of::<K>())
     }
 
-    /// The same source, offering watches that begin with all objects that are there (WatchList). This is said of one
-    /// handle and the clones that are made of it.
+    /// Returns the same source with WatchList support. It applies to this handle and its later clones.
     pub fn with_watch_list(mut self) -> Self {
         self.watch_list = true;
         self
     }
 
-    /// The same source with room for this many unread events per watch, at least one; 100 unless said. This is said of one
-    /// handle and the clones that are made of it.
+    /// Returns the same source with room for this many unread events per watch, at least one. Default: 100. It applies to
+    /// this handle and its later clones.
     pub fn with_buffer(mut self, events: usize) -> Self {
         self.buffer = events.max(1);
         self
     }
 
-    /// The kind of the objects.
+    /// Returns the kind of the objects.
     pub fn resource(&self) -> &Arc<ResourceInfo> {
         &self.shared.info
     }
 
-    /// Puts an object in and tells the watches that it has come.
+    /// Stores an object and sends `ADDED` to the watches.
     pub fn add<M>(&self, object: impl Fixture<M>) -> Result<Object, ValueError> {
         self.change(WatchEvent::Added, object, true)
     }
 
-    /// Puts an object in and tells the watches that it has changed.
+    /// Stores an object and sends `MODIFIED` to the watches.
     pub fn modify<M>(&self, object: impl Fixture<M>) -> Result<Object, ValueError> {
         self.change(WatchEvent::Modified, object, true)
     }
 
-    /// Takes an object out and tells the watches that this was its last state. Which object is said by key and uid.
+    /// Removes the object with this key and uid, and sends `DELETED` with this last state to the watches.
     pub fn delete<M>(&self, object: impl Fixture<M>) -> Result<Object, ValueError> {
         self.change(WatchEvent::Deleted, object, true)
     }
 
-    /// [`add`](Self::add) of which the open watches hear nothing, as if the event had been lost. Lists, and watches that
-    /// begin before it, tell of it.
+    /// As [`add`](Self::add), without an event for open watches. Lists and later watches from before the write include it.
     pub fn add_without_event<M>(&self, object: impl Fixture<M>) -> Result<Object, ValueError> {
         self.change(WatchEvent::Added, object, false)
     }
 
-    /// [`modify`](Self::modify) of which the open watches hear nothing, as if the event had been lost.
+    /// As [`modify`](Self::modify), without an event for open watches.
     pub fn modify_without_event<M>(&self, object: impl Fixture<M>) -> Result<Object, ValueError> {
         self.change(WatchEvent::Modified, object, false)
     }
 
-    /// [`delete`](Self::delete) of which the open watches hear nothing, as if the event had been lost.
+    /// As [`delete`](Self::delete), without an event for open watches.
     pub fn delete_without_event<M>(&self, object: impl Fixture<M>) -> Result<Object, ValueError> {
         self.change(WatchEvent::Deleted, object, false)
     }
@@ -163,95 +159,95 @@ impl FakeSource {
         &self,
         event: fn(Object) -> WatchEvent<Untyped>,
         object: impl Fixture<M>,
-        tell: bool,
+        notify: bool,
     ) -> Result<Object, ValueError> {
         let json = object.json()?;
         let mut state = self.state();
         let object = at_version(&self.shared.info, json, state.content.version() + 1)?;
         let event = state.content.change(event, object.clone());
-        if tell {
-            self.tell(&mut state, || Ok(event.clone()));
+        if notify {
+            self.send_all(&mut state, || Ok(event.clone()));
         }
         Ok(object)
     }
 
-    /// Tells the watches that nothing has happened up to the version that the source has reached.
+    /// Sends the watches a bookmark at the current version.
     pub fn bookmark(&self) {
         let mut state = self.state();
         let resource_version = state.content.resource_version();
         let event = WatchEvent::Bookmark { resource_version, initial_events_end: false };
-        self.tell(&mut state, || Ok(event.clone()));
+        self.send_all(&mut state, || Ok(event.clone()));
     }
 
-    /// Sends the watches an event as it is. What the source has does not change.
+    /// Sends the watches an event as it is. The objects of the source do not change.
     pub fn send(&self, event: WatchEvent<Untyped>) {
-        self.tell(&mut self.state(), || Ok(event.clone()));
+        self.send_all(&mut self.state(), || Ok(event.clone()));
     }
 
-    /// Sends the watches an error event. The stream stays open, as far as the source is concerned.
+    /// Sends the watches an error event. The source keeps the streams open.
     pub fn send_error(&self, status: Status) {
-        self.tell(&mut self.state(), || Ok(WatchEvent::Error(Box::new(status.clone()))));
+        self.send_all(&mut self.state(), || Ok(WatchEvent::Error(Box::new(status.clone()))));
     }
 
-    /// Ends all watches with an error, after the events that wait for them.
+    /// Ends all watches with an error, after the events that are queued for them.
     pub fn break_watches(&self, error: impl Fn() -> SourceError) {
         let mut state = self.state();
-        self.tell(&mut state, || Err(error()));
+        self.send_all(&mut state, || Err(error()));
         self.end_watches(&mut state);
     }
 
-    /// Ends all watches in an orderly way, after the events that wait for them, and forgets what has happened so far: a
-    /// watch that begins in the past is expired.
+    /// Ends all watches cleanly, after the events that are queued for them, and drops the history: a watch that starts in the
+    /// past is expired.
     pub fn reset_watch(&self) {
         let mut state = self.state();
         state.content.forget_history();
         self.end_watches(&mut state);
     }
 
-    /// Answers the next list with this error. Several wait in line.
+    /// Fails the next list with this error. Several calls queue up.
     pub fn fail_next_list(&self, error: impl Into<SourceError>) {
         self.state().list_errors.next.push_back(error.into());
     }
 
-    /// Answers the next watch with this error. Several wait in line.
+    /// Fails the next watch with this error. Several calls queue up.
     pub fn fail_next_watch(&self, error: impl Into<SourceError>) {
         self.state().watch_errors.next.push_back(error.into());
     }
 
-    /// Answers every list with this, until told otherwise.
+    /// Fails every list with this error; `None` ends that.
     pub fn set_list_error(&self, error: Option<Status>) {
         self.state().list_errors.always = error;
     }
 
-    /// Answers every watch with this, until told otherwise.
+    /// Fails every watch with this error; `None` ends that.
     pub fn set_watch_error(&self, error: Option<Status>) {
         self.state().watch_errors.always = error;
     }
 
-    /// Ends all watches in an orderly way, after the events that wait for them. Lists and watches that are asked for
-    /// afterwards are refused as if nobody listened any more; writes still work.
+    /// Ends all watches cleanly, after the events that are queued for them. Later lists and watches fail with a refused
+    /// connection; writes still work.
     pub fn shut_down(&self) {
         let mut state = self.state();
         state.is_shut_down = true;
         self.end_watches(&mut state);
     }
 
-    /// What was asked so far, oldest first.
+    /// Returns the requests so far, oldest first.
     pub fn requests(&self) -> Vec<Request> {
         self.state().requests.clone()
     }
 
-    /// The objects, by key.
+    /// Returns the objects, by key.
     pub fn objects(&self) -> Vec<Object> {
         self.state().content.objects()
     }
 
-    /// The version of the last write; 0 before the first.
+    /// Returns the version of the last write; 0 before the first.
     pub fn version(&self) -> u64 {
         self.state().content.version()
     }
 
-    /// How many watches are open.
+    /// Returns the number of open watches.
     pub fn watches(&self) -> usize {
         *self.shared.watches.borrow()
     }
@@ -259,17 +255,17 @@ impl FakeSource {
     /// Waits until this many watches are open, or more.
     pub async fn watched(&self, times: usize) {
         let mut watches = self.shared.watches.subscribe();
-        // The sender lives in `self`, so there is always one.
+        // The sender is a field of `self`, so the wait does not fail.
         let _ = watches.wait_for(|open| *open >= times).await;
     }
 
-    /// Tells all watches, and ends those that have no room for it.
-    fn tell(&self, state: &mut State, told: impl Fn() -> Told) {
-        state.watches.retain(|_, watch| watch.try_send(told()).is_ok());
+    /// Sends to all watches, and ends those without room.
+    fn send_all(&self, state: &mut FakeSourceState, item: impl Fn() -> WatchItem) {
+        state.watches.retain(|_, watch| watch.try_send(item()).is_ok());
         self.count(state);
     }
 
-    fn end_watches(&self, state: &mut State) {
+    fn end_watches(&self, state: &mut FakeSourceState) {
         state.watches.clear();
         self.count(state);
     }
@@ -280,11 +276,11 @@ impl FakeSource {
         self.count(&state);
     }
 
-    fn count(&self, state: &State) {
+    fn count(&self, state: &FakeSourceState) {
         self.shared.watches.send_if_modified(|open| std::mem::replace(open, state.watches.len()) != *open);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FakeSourceState> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -292,7 +288,7 @@ impl FakeSource {
         let mut state = self.state();
         state.requests.push(Request::List(request));
         if state.is_shut_down {
-            return Err(nobody_listens());
+            return Err(connection_refused());
         }
         if let Some(error) = state.list_errors.pop() {
             return Err(error);
@@ -305,7 +301,7 @@ impl FakeSource {
         let mut state = self.state();
         state.requests.push(Request::Watch(request.clone()));
         if state.is_shut_down {
-            return Err(nobody_listens());
+            return Err(connection_refused());
         }
         if let Some(error) = state.watch_errors.pop() {
             return Err(error);
@@ -320,7 +316,7 @@ impl FakeSource {
     }
 }
 
-fn nobody_listens() -> SourceError {
+fn connection_refused() -> SourceError {
     SourceError::ConnectionRefused("the source is shut down".into())
 }
 

@@ -11,8 +11,8 @@ use super::FakeSource;
 use crate::Object;
 use crate::source::{ListItems, ListPart, SourceError, WatchEvents};
 
-/// What one watch is told.
-pub(super) type Told = Result<WatchEvent<Untyped>, SourceError>;
+/// One item of a watch stream.
+pub(super) type WatchItem = Result<WatchEvent<Untyped>, SourceError>;
 
 pub(super) struct FakeList {
     pub(super) objects: vec::IntoIter<Object>,
@@ -28,16 +28,16 @@ impl ListItems for FakeList {
     }
 }
 
-/// One watch. When it is dropped the source hears of it.
+/// One watch. Dropping it closes it at the source.
 pub(super) struct FakeWatch {
     pub(super) source: FakeSource,
     pub(super) id: u64,
     pub(super) replay: VecDeque<WatchEvent<Untyped>>,
-    pub(super) live: mpsc::Receiver<Told>,
+    pub(super) live: mpsc::Receiver<WatchItem>,
 }
 
 impl WatchEvents for FakeWatch {
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Told>> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<WatchItem>> {
         match self.replay.pop_front() {
             Some(event) => Poll::Ready(Some(Ok(event))),
             None => self.live.poll_recv(context),

@@ -249,7 +249,7 @@ fn fcs_008_watches_of_everything_are_refused_unless_offered() {
 }
 
 #[test]
-fn fcs_009_a_watch_that_does_not_read_is_ended_and_holds_up_nobody() {
+fn fcs_009_a_watch_that_is_not_read_is_closed_and_blocks_no_write() {
     let source = pods();
     let mut idle = watch(&source, "0").unwrap();
     let mut eager = watch(&source, "0").unwrap();
@@ -332,7 +332,7 @@ fn hnd_006_a_deletion_that_was_seen_has_the_version_of_the_deletion() {
 }
 
 #[test]
-fn watches_can_be_marked_told_off_and_broken() {
+fn watches_receive_bookmarks_errors_and_breaks() {
     let source = pods();
     let mut open = watch(&source, "0").unwrap();
     source.add(pod("a")).unwrap();

@@ -16,7 +16,7 @@ fn source() -> FakeSource {
 }
 
 fn informer(source: &FakeSource) -> Pods {
-    Pods::builder(source.clone(), source.resource()).build()
+    Pods::new(source.clone(), source.resource(), crate::InformerOptions::new())
 }
 
 fn add(source: &FakeSource, name: &str) -> Object {
@@ -82,7 +82,7 @@ async fn un_005_a_precondition_is_asked_once_the_informer_has_synced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn un_006_nothing_of_the_informer_is_left_when_it_returns() {
+async fn un_006_no_task_of_the_informer_is_left_when_it_returns() {
     let source = source();
     add(&source, "a");
     let pods = informer(&source);
@@ -99,7 +99,7 @@ async fn un_006_nothing_of_the_informer_is_left_when_it_returns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn iw_001_a_subscription_tells_in_order_and_of_missed_deletions_what_was_known() {
+async fn iw_001_a_subscription_yields_in_order_and_missed_deletes_with_the_last_known_state() {
     let source = source();
     let a = add(&source, "a");
     let pods = informer(&source);
@@ -114,7 +114,7 @@ async fn iw_001_a_subscription_tells_in_order_and_of_missed_deletions_what_was_k
 }
 
 #[tokio::test(start_paused = true)]
-async fn iw_002_an_informer_ends_though_its_stream_is_not_read() {
+async fn iw_002_an_informer_stops_though_its_stream_is_not_read() {
     let source = source();
     let pods = informer(&source);
     let events = pods.subscribe(HandlerOptions::new()).unwrap();

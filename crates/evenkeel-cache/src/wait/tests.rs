@@ -44,7 +44,7 @@ fn after(seconds: u64) -> impl Future<Output = ()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wai_001_what_is_asked_is_asked_at_once_and_every_tenth_of_a_second() {
+async fn wai_001_conditions_are_polled_at_once_and_every_100_ms() {
     wait_for_sync("", [] as [Awaited; 0]).await.unwrap();
 
     let asked = Arc::new(AtomicUsize::new(0));
@@ -189,7 +189,7 @@ async fn wai_002_a_line_before_and_a_line_after() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wai_004_the_log_tells_who_is_done_in_which_order_and_who_is_not() {
+async fn wai_004_the_log_names_completed_and_incomplete_conditions_in_order() {
     let ear = Ear::default();
     let _guard = ear.listen();
     let all = |what: &str| {

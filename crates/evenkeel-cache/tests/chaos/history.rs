@@ -1,25 +1,23 @@
-//! [`History`]: what one handler was told, and whether that is a history that can be.
+//! [`History`]: the notifications of one handler, and whether they are legal.
 //!
-//! What is legal, for each object by itself:
+//! Legal, for each object:
 //!
-//! - It begins unknown. `Add` makes it known, `Update` needs it known, `Delete` needs it known and makes it unknown again.
-//! - The `old` of an `Update` is what the handler was told last. There is one exception: to a handler that hears only the
-//!   latest, an object that went and came back while it was busy is an `Update` from the object's last state, which differs
-//!   from what it was told last in nothing but the resource version, that of the deletion.
-//! - Versions never go back. An `Add` is newer than all that was told of the name before, a deletion that was seen is newer
-//!   than what it ends, and an `Update` in the same version is of the same object in the same state: a resync, a relist, or
-//!   an event that came twice. This holds across relists too: a list is never older than what is known. Only a server that
-//!   was put back to a backup takes versions back, once for each time.
-//! - An `Update` from one uid to another is a deletion and a creation that were not seen, because a list came in between or
-//!   because the handler hears only the latest; it is newer.
-//! - A deletion that was seen is of the uid that was told last, unless the handler hears only the latest. One that was
-//!   missed comes with what was told last, or for who hears only the latest with something newer.
-//! - An uid that was told to be gone comes back only if it left the selection of the informer and entered it again.
-//! - `initial` is said of nothing that comes after the handler has been told that it knows everything.
-//! - Nothing is told to a handler that was removed.
+//! - It starts unknown. `Add` makes it known, `Update` needs it known, `Delete` needs it known and makes it unknown again.
+//! - The `old` of an `Update` is the state that was delivered last. One exception, with [`Delivery::Latest`]: an object that
+//!   was deleted and created again is an `Update` from the object's last state, which differs from the delivered one in the
+//!   resource version only, that of the deletion.
+//! - Versions never decrease. An `Add` is newer than every delivered state of that name, an observed delete is newer than
+//!   the state it ends, and an `Update` in the same version has the same state: a resync, a relist, or a duplicate event.
+//!   This holds across relists. Only a restored backup decreases versions, once for each restore.
+//! - An `Update` from one uid to another is a delete and an add that were not observed, because of a list or of
+//!   [`Delivery::Latest`]; it is newer.
+//! - An observed delete has the uid that was delivered last, unless delivery is `Latest`. A missed one has the state that was
+//!   delivered last, or with `Latest` a newer one.
+//! - A deleted uid is added again only if it left the selection of the informer and entered it again.
+//! - No add is `initial` after the handler has synced.
+//! - A removed handler receives nothing.
 //!
-//! What can only be judged when all is known, that each state was one that the server had and that what was told to be gone
-//! did go, is judged at the end: see [`History::verdict`].
+//! [`History::verify`] checks the rest at the end: that the server had each state, and that each deleted object was deleted.
 
 use std::collections::{HashMap, HashSet};
 
@@ -28,43 +26,43 @@ use k8s_openapi::api::core::v1::ConfigMap;
 
 use crate::truth::{Map, Truth, contents, version};
 
-/// More complaints than this say nothing new.
-const COMPLAINTS: usize = 10;
+/// Number of violations that are kept.
+const MAX_VIOLATIONS: usize = 10;
 
-/// What one handler was told.
+/// Notifications of one handler.
 #[derive(Debug)]
 pub(crate) struct History {
     name: String,
     delivery: Delivery,
     known: HashMap<ObjectKey, Known>,
-    /// What is newer than this is remembered, to be held against the truth.
+    /// States newer than this are kept and compared with the truth.
     base: u64,
     states: Vec<Map>,
-    gone: Vec<Map>,
+    deletes: Vec<Map>,
     revived: Vec<Map>,
-    complaints: Vec<String>,
+    violations: Vec<String>,
     closed: bool,
-    /// How many events came.
-    pub(crate) heard: u64,
-    /// How many of them were initial.
+    /// Number of events.
+    pub(crate) received: u64,
+    /// Number of initial events.
     pub(crate) initial: u64,
-    /// How many updates led from one uid to another.
+    /// Number of updates from one uid to another.
     pub(crate) swaps: u64,
-    /// How many deletions were seen, and how many were missed.
+    /// Number of observed and of missed deletes.
     pub(crate) deleted: (u64, u64),
 }
 
-/// What a handler knows of one object.
+/// Delivered state of one object.
 #[derive(Debug, Default)]
 struct Known {
-    /// What it was told last, unless it was told since that it is gone.
-    told: Option<Map>,
-    /// The newest version that it was told of.
+    /// The state that was delivered last, unless a delete followed.
+    delivered: Option<Map>,
+    /// The newest delivered version.
     newest: u64,
-    /// The uid that it was told to be gone.
-    gone: Option<String>,
-    /// How many times versions went back.
-    back: u32,
+    /// The uid of the last delete.
+    deleted: Option<String>,
+    /// Number of times versions decreased.
+    decreases: u32,
 }
 
 impl History {
@@ -75,29 +73,28 @@ impl History {
             known: HashMap::new(),
             base,
             states: Vec::new(),
-            gone: Vec::new(),
+            deletes: Vec::new(),
             revived: Vec::new(),
-            complaints: Vec::new(),
+            violations: Vec::new(),
             closed: false,
-            heard: 0,
+            received: 0,
             initial: 0,
             swaps: 0,
             deleted: (0, 0),
         }
     }
 
-    /// The handler has been removed.
+    /// Records that the handler was removed.
     pub(crate) fn close(&mut self) {
         self.closed = true;
     }
 
-    /// An event; `synced` if the handler had been told by then that it knows everything.
-    pub(crate) fn hear(&mut self, event: &Event<ConfigMap>, synced: bool) {
-        self.heard += 1;
+    /// Records an event; `synced` if the handler had synced before.
+    pub(crate) fn record(&mut self, event: &Event<ConfigMap>, synced: bool) {
+        self.received += 1;
         if self.closed {
-            self.complain(event.key(), "was told of after the handler was removed".into());
+            self.report(event.key(), "was delivered after the handler was removed".into());
         }
-        // Taken out for as long as it is looked at; the place is kept.
         let mut known = match self.known.get_mut(event.key()) {
             Some(known) => std::mem::take(known),
             None => Known::default(),
@@ -108,7 +105,7 @@ impl History {
             Event::Delete(deleted) => self.delete(&mut known, deleted),
         }
         match self.known.get_mut(event.key()) {
-            Some(place) => *place = known,
+            Some(entry) => *entry = known,
             None => {
                 self.known.insert(event.key().clone(), known);
             }
@@ -118,64 +115,64 @@ impl History {
     fn add(&mut self, known: &mut Known, object: &Map, initial: bool, synced: bool) {
         self.initial += u64::from(initial);
         if initial && synced {
-            self.complain(object.key(), "is initial, but the handler had been told everything".into());
+            self.report(object.key(), "is initial, but the handler had synced".into());
         }
-        if let Some(told) = &known.told {
-            self.complain(object.key(), format!("was added at {}, but known at {}", state(object), state(told)));
+        if let Some(delivered) = &known.delivered {
+            self.report(object.key(), format!("was added at {}, but known at {}", state(object), state(delivered)));
         }
         known.advance(object, true);
-        if known.gone.take().is_some_and(|gone| gone == object.uid()) {
+        if known.deleted.take().is_some_and(|uid| uid == object.uid()) {
             self.revived.push(object.clone());
         }
-        self.tell(known, object);
+        self.deliver(known, object);
     }
 
     fn update(&mut self, known: &mut Known, old: &Map, new: &Map) {
         let mut is_another = false;
-        match &known.told {
-            None => self.complain(new.key(), format!("was updated to {}, but not known", state(new))),
-            Some(told) if !self.is_known_as(told, old) => {
-                let text = format!("was updated from {}, but was known at {}", state(old), state(told));
-                self.complain(new.key(), text);
+        match &known.delivered {
+            None => self.report(new.key(), format!("was updated to {}, but not known", state(new))),
+            Some(delivered) if !self.is_known_as(delivered, old) => {
+                let text = format!("was updated from {}, but was known at {}", state(old), state(delivered));
+                self.report(new.key(), text);
             }
-            Some(told) if told.uid() != new.uid() => {
+            Some(delivered) if delivered.uid() != new.uid() => {
                 self.swaps += 1;
                 is_another = true;
             }
-            Some(told) if version(new) == version(told) && !is_same(told, new) => {
-                self.complain(new.key(), format!("has two states at {}", state(new)));
+            Some(delivered) if version(new) == version(delivered) && !is_same(delivered, new) => {
+                self.report(new.key(), format!("has two states at {}", state(new)));
             }
             Some(_) => {}
         }
         known.advance(new, is_another);
-        self.tell(known, new);
+        self.deliver(known, new);
     }
 
-    /// Whether `old` is what the handler was told last.
-    fn is_known_as(&self, told: &Map, old: &Map) -> bool {
-        if told.uid() != old.uid() {
+    /// Returns `true` if `old` is the state that was delivered last.
+    fn is_known_as(&self, delivered: &Map, old: &Map) -> bool {
+        if delivered.uid() != old.uid() {
             return false;
         }
-        if version(told) == version(old) {
-            return is_same(told, old);
+        if version(delivered) == version(old) {
+            return is_same(delivered, old);
         }
-        self.delivery == Delivery::Latest && version(old) > version(told) && contents(told) == contents(old)
+        self.delivery == Delivery::Latest && version(old) > version(delivered) && contents(delivered) == contents(old)
     }
 
     fn delete(&mut self, known: &mut Known, deleted: &Deleted<ConfigMap>) {
         let key = deleted.key();
-        let Some(told) = known.told.take() else {
-            return self.complain(key, "was deleted, but not known".into());
+        let Some(delivered) = known.delivered.take() else {
+            return self.report(key, "was deleted, but not known".into());
         };
         let Some(last) = deleted.object() else {
-            return self.complain(key, "was deleted, and nothing was said of it".into());
+            return self.report(key, "was deleted without its last state".into());
         };
         if last.key() != key {
-            self.complain(key, format!("was deleted as {}", last.key()));
+            self.report(key, format!("was deleted as {}", last.key()));
         }
         let folds = self.delivery == Delivery::Latest;
-        if !folds && last.uid() != told.uid() {
-            self.complain(key, format!("was deleted as {}, but known as {}", state(last), state(&told)));
+        if !folds && last.uid() != delivered.uid() {
+            self.report(key, format!("was deleted as {}, but known as {}", state(last), state(&delivered)));
         }
         match deleted {
             Deleted::Observed(_) => {
@@ -184,101 +181,103 @@ impl History {
             }
             Deleted::Missed { .. } => {
                 self.deleted.1 += 1;
-                if !folds && !is_same(&told, last) {
-                    self.complain(key, format!("was missed at {}, but known at {}", state(last), state(&told)));
+                if !folds && !is_same(&delivered, last) {
+                    self.report(key, format!("was missed at {}, but known at {}", state(last), state(&delivered)));
                 }
                 known.advance(last, false);
             }
         }
-        known.gone = Some(last.uid().to_owned());
-        self.gone.push(last.clone());
+        known.deleted = Some(last.uid().to_owned());
+        self.deletes.push(last.clone());
     }
 
-    fn tell(&mut self, known: &mut Known, object: &Map) {
-        if version(object) > self.base && known.told.as_ref().is_none_or(|told| version(told) != version(object)) {
+    fn deliver(&mut self, known: &mut Known, object: &Map) {
+        if version(object) > self.base
+            && known.delivered.as_ref().is_none_or(|delivered| version(delivered) != version(object))
+        {
             self.states.push(object.clone());
         }
-        known.told = Some(object.clone());
+        known.delivered = Some(object.clone());
     }
 
-    fn complain(&mut self, key: &ObjectKey, text: String) {
-        if self.complaints.len() < COMPLAINTS {
-            self.complaints.push(format!("{}: {key} {text}", self.name));
+    fn report(&mut self, key: &ObjectKey, text: String) {
+        if self.violations.len() < MAX_VIOLATIONS {
+            self.violations.push(format!("{}: {key} {text}", self.name));
         }
     }
 
-    /// How what the handler believes to exist differs from what does exist; nothing if it does not.
+    /// Returns the differences between the delivered objects and the existing ones.
     pub(crate) fn difference(&self, existing: &[Map]) -> Vec<String> {
         let mut difference = Vec::new();
         let mut right = 0;
         for object in existing {
-            match self.known.get(object.key()).and_then(|known| known.told.as_ref()) {
-                Some(told) if told.is_same_state_as(object) => right += 1,
-                Some(told) => {
+            match self.known.get(object.key()).and_then(|known| known.delivered.as_ref()) {
+                Some(delivered) if delivered.is_same_state_as(object) => right += 1,
+                Some(delivered) => {
                     right += 1;
-                    difference.push(format!("{} is at {}, not at {}", object.key(), state(object), state(told)));
+                    difference.push(format!("{} is at {}, not at {}", object.key(), state(object), state(delivered)));
                 }
                 None => difference.push(format!("{} is at {}, but not known", object.key(), state(object))),
             }
         }
-        let known = self.known.iter().filter(|(_, known)| known.told.is_some());
+        let known = self.known.iter().filter(|(_, known)| known.delivered.is_some());
         if known.clone().count() != right {
             let existing: HashSet<&ObjectKey> = existing.iter().map(|object| object.key()).collect();
-            let ghosts = known.filter(|(key, _)| !existing.contains(key));
-            difference.extend(ghosts.map(|(key, _)| format!("{key} is gone, but believed in")));
+            let deleted = known.filter(|(key, _)| !existing.contains(key));
+            difference.extend(deleted.map(|(key, _)| format!("{key} was deleted, but is known")));
         }
-        difference.truncate(COMPLAINTS);
+        difference.truncate(MAX_VIOLATIONS);
         difference
     }
 
-    /// Whether the handler hears only the latest.
+    /// Returns `true` if delivery is `Latest`.
     pub(crate) fn is_folding(&self) -> bool {
         self.delivery == Delivery::Latest
     }
 
-    /// What is wrong with it so far.
-    pub(crate) fn complaints(&self) -> &[String] {
-        &self.complaints
+    /// Returns the violations so far.
+    pub(crate) fn violations(&self) -> &[String] {
+        &self.violations
     }
 
-    /// What is wrong with it, now that the truth is known.
-    pub(crate) fn verdict(mut self, truth: &Truth) -> Vec<String> {
+    /// Compares the history with the states of the server, and returns all violations.
+    pub(crate) fn verify(mut self, truth: &Truth) -> Vec<String> {
         for object in std::mem::take(&mut self.states) {
             if let Err(problem) = truth.check_state(&object) {
-                self.complain(object.key(), problem);
+                self.report(object.key(), problem);
             }
         }
-        for object in std::mem::take(&mut self.gone) {
+        for object in std::mem::take(&mut self.deletes) {
             if !truth.has_gone(object.uid()) {
-                self.complain(object.key(), format!("was told to be gone as {}, but never went", state(&object)));
+                self.report(object.key(), format!("was delivered as deleted at {}, but never was", state(&object)));
             }
         }
         for object in std::mem::take(&mut self.revived) {
             if !truth.has_left(object.uid()) {
-                self.complain(object.key(), format!("was told to be gone, and came back as {}", state(&object)));
+                self.report(object.key(), format!("was deleted, and added again as {}", state(&object)));
             }
         }
         let allowed = truth.backups();
-        let back: Vec<_> =
-            self.known.iter().filter(|(_, known)| known.back > allowed).map(|(key, _)| key.clone()).collect();
-        for key in back {
-            self.complain(&key, format!("went back in versions more than {allowed} times"));
+        let decreased: Vec<_> =
+            self.known.iter().filter(|(_, known)| known.decreases > allowed).map(|(key, _)| key.clone()).collect();
+        for key in decreased {
+            self.report(&key, format!("decreased in version more than {allowed} times"));
         }
-        self.complaints
+        self.violations
     }
 }
 
 impl Known {
-    /// Goes to the version of this object, which is newer than all before, or at least not older.
+    /// Advances to the version of this object, which must be newer, or at least not older.
     fn advance(&mut self, object: &Map, newer: bool) {
         let version = version(object);
-        let is_well = if newer { version > self.newest } else { version >= self.newest };
-        self.back += u32::from(!is_well);
+        let is_legal = if newer { version > self.newest } else { version >= self.newest };
+        self.decreases += u32::from(!is_legal);
         self.newest = version;
     }
 }
 
-/// Whether two are the same object in the same state.
+/// Returns `true` if both are the same object in the same state.
 fn is_same(one: &Map, other: &Map) -> bool {
     one.raw().unwrap().as_ptr() == other.raw().unwrap().as_ptr()
         || (one.is_same_state_as(other) && contents(one) == contents(other))

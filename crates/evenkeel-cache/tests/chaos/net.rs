@@ -1,4 +1,4 @@
-//! [`Net`]: a bad network between client and server.
+//! [`Net`]: a faulty network between client and server.
 
 use std::io;
 use std::pin::Pin;
@@ -13,44 +13,48 @@ use http_body::Frame;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// A network that can be made to lose, to cut and to chop. Clones are the same network.
+/// A network that drops connections, cuts responses and splits them. Clones are the same network.
 #[derive(Clone)]
-pub(crate) struct Net(Arc<Shared>);
+pub(crate) struct Net(Arc<NetShared>);
 
-struct Shared {
-    state: Mutex<State>,
-    /// How many answers were cut.
+struct NetShared {
+    state: Mutex<NetState>,
+    /// Number of cut responses.
     cuts: AtomicU64,
 }
 
-struct State {
+struct NetState {
     random: fastrand::Rng,
-    weather: Weather,
-    /// Moves whenever all connections are lost.
+    network: NetworkState,
+    /// Incremented when all connections are lost.
     epoch: u64,
     open: Vec<Waker>,
 }
 
-/// How bad it is.
+/// State of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Weather {
-    /// Everything arrives, in one piece.
-    Calm,
-    /// Many answers are cut somewhere, or arrive in small pieces.
-    Stormy,
-    /// Nobody listens at the other end.
+pub(crate) enum NetworkState {
+    /// Responses arrive complete, in one piece.
+    Healthy,
+    /// Many responses are cut, or arrive in small pieces.
+    Lossy,
+    /// Connections are refused.
     Refusing,
 }
 
 impl Net {
     pub(crate) fn new(seed: u64) -> Self {
-        let state =
-            State { random: fastrand::Rng::with_seed(seed), weather: Weather::Calm, epoch: 0, open: Vec::new() };
-        Net(Arc::new(Shared { state: Mutex::new(state), cuts: AtomicU64::new(0) }))
+        let state = NetState {
+            random: fastrand::Rng::with_seed(seed),
+            network: NetworkState::Healthy,
+            epoch: 0,
+            open: Vec::new(),
+        };
+        Net(Arc::new(NetShared { state: Mutex::new(state), cuts: AtomicU64::new(0) }))
     }
 
-    pub(crate) fn set(&self, weather: Weather) {
-        self.0.state.lock().unwrap().weather = weather;
+    pub(crate) fn set(&self, network: NetworkState) {
+        self.0.state.lock().unwrap().network = network;
     }
 
     /// Breaks all connections.
@@ -62,83 +66,83 @@ impl Net {
         open.into_iter().for_each(Waker::wake);
     }
 
-    /// How many answers were cut somewhere.
+    /// Returns the number of cut responses.
     pub(crate) fn cuts(&self) -> u64 {
         self.0.cuts.load(Ordering::Relaxed)
     }
 
-    /// What becomes of the next answer.
-    fn fate(&self, answer: Answer) -> Fate {
+    /// Returns the faults of the next response.
+    fn fault(&self, kind: ResponseKind) -> ResponseFault {
         let mut state = self.0.state.lock().unwrap();
         let epoch = state.epoch;
-        let mut fate = Fate { epoch, cut: None, pieces: None };
-        if state.weather == Weather::Stormy {
+        let mut fault = ResponseFault { epoch, cut: None, pieces: None };
+        if state.network == NetworkState::Lossy {
             let random = &mut state.random;
-            let (chance, bits) = if answer == Answer::Changes { (80, 1..13) } else { (30, 1..23) };
+            let (chance, bits) = if kind == ResponseKind::Changes { (80, 1..13) } else { (30, 1..23) };
             if random.u8(..100) < chance {
-                // As likely among the first bytes as among the last of those that there may be.
+                // Uniform in the logarithm of the position.
                 let largest = 1 << random.u32(bits);
                 let bytes = random.u64(0..largest);
-                fate.cut = Some(Cut { after: bytes, is_orderly: random.bool() });
+                fault.cut = Some(Cut { after: bytes, is_orderly: random.bool() });
             }
             if random.u8(..100) < 30 {
-                fate.pieces = Some((fastrand::Rng::with_seed(random.u64(..)), 1 << random.u32(4..15)));
+                fault.pieces = Some((fastrand::Rng::with_seed(random.u64(..)), 1 << random.u32(4..15)));
             }
         }
-        fate
+        fault
     }
 }
 
-/// What an answer consists of.
+/// What a response consists of.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Answer {
-    /// All objects, perhaps with what happens to them afterwards.
+enum ResponseKind {
+    /// All objects, perhaps followed by changes.
     Everything,
-    /// What happens to them.
+    /// Changes only.
     Changes,
 }
 
-impl Answer {
+impl ResponseKind {
     fn to(request: &Request<Body>) -> Self {
-        let asks_for = |text: &str| request.uri().query().is_some_and(|query| query.contains(text));
-        match asks_for("watch=") && !asks_for("sendInitialEvents=") {
-            true => Answer::Changes,
-            false => Answer::Everything,
+        let has_parameter = |text: &str| request.uri().query().is_some_and(|query| query.contains(text));
+        match has_parameter("watch=") && !has_parameter("sendInitialEvents=") {
+            true => ResponseKind::Changes,
+            false => ResponseKind::Everything,
         }
     }
 }
 
-/// What becomes of an answer.
-struct Fate {
+/// The faults of one response.
+struct ResponseFault {
     epoch: u64,
     cut: Option<Cut>,
-    /// The chance and the size of the largest of the pieces in which it arrives.
+    /// Random numbers and maximum size of the pieces in which it arrives.
     pieces: Option<(fastrand::Rng, usize)>,
 }
 
 #[derive(Clone, Copy)]
 struct Cut {
     after: u64,
-    /// It looks like the end, not like an error.
+    /// Whether it looks like the end of the body, not like an error.
     is_orderly: bool,
 }
 
 impl Layer<Transport> for Net {
-    type Service = Line;
+    type Service = FaultyTransport;
 
-    fn layer(&self, inner: Transport) -> Line {
-        Line { inner, net: self.clone() }
+    fn layer(&self, inner: Transport) -> FaultyTransport {
+        FaultyTransport { inner, net: self.clone() }
     }
 }
 
-/// A line through the network.
+/// A transport through the network.
 #[derive(Clone)]
-pub(crate) struct Line {
+pub(crate) struct FaultyTransport {
     inner: Transport,
     net: Net,
 }
 
-impl Service<Request<Body>> for Line {
+impl Service<Request<Body>> for FaultyTransport {
     type Response = Response<Body>;
     type Error = BoxError;
     type Future = ResponseFuture;
@@ -148,34 +152,34 @@ impl Service<Request<Body>> for Line {
     }
 
     fn call(&mut self, request: Request<Body>) -> ResponseFuture {
-        let kind = Answer::to(&request);
-        let (net, answer) = (self.net.clone(), self.inner.call(request));
+        let kind = ResponseKind::to(&request);
+        let (net, response) = (self.net.clone(), self.inner.call(request));
         Box::pin(async move {
-            if net.0.state.lock().unwrap().weather == Weather::Refusing {
+            if net.0.state.lock().unwrap().network == NetworkState::Refusing {
                 return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
             }
-            let fate = net.fate(kind);
-            let epoch = fate.epoch;
-            let answer = answer.await?;
+            let fault = net.fault(kind);
+            let epoch = fault.epoch;
+            let response = response.await?;
             if net.0.state.lock().unwrap().epoch != epoch {
                 return Err(io::Error::from(io::ErrorKind::ConnectionReset).into());
             }
-            Ok(answer.map(|body| Body::new(Torn { body, net, fate, passed: 0, rest: Bytes::new() })))
+            Ok(response.map(|body| Body::new(LossyBody { body, net, fault, passed: 0, rest: Bytes::new() })))
         })
     }
 }
 
-/// A body on its way through the network.
-struct Torn {
+/// A response body that passes through the network.
+struct LossyBody {
     body: Body,
     net: Net,
-    fate: Fate,
+    fault: ResponseFault,
     passed: u64,
-    /// What has arrived and is not yet handed on.
+    /// Data that has arrived and was not passed on yet.
     rest: Bytes,
 }
 
-impl http_body::Body for Torn {
+impl http_body::Body for LossyBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -184,14 +188,14 @@ impl http_body::Body for Torn {
         let reset = || Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::ConnectionReset).into())));
         {
             let mut state = this.net.0.state.lock().unwrap();
-            if state.epoch != this.fate.epoch {
+            if state.epoch != this.fault.epoch {
                 return reset();
             }
             if !state.open.iter().any(|waker| waker.will_wake(context.waker())) {
                 state.open.push(context.waker().clone());
             }
         }
-        if let Some(Cut { after, is_orderly }) = this.fate.cut
+        if let Some(Cut { after, is_orderly }) = this.fault.cut
             && this.passed >= after
         {
             this.net.0.cuts.fetch_add(1, Ordering::Relaxed);
@@ -205,10 +209,10 @@ impl http_body::Body for Torn {
             }
         }
         let mut size = this.rest.len();
-        if let Some((random, largest)) = &mut this.fate.pieces {
+        if let Some((random, largest)) = &mut this.fault.pieces {
             size = size.min(random.usize(1..=*largest));
         }
-        if let Some(cut) = this.fate.cut {
+        if let Some(cut) = this.fault.cut {
             size = size.min(usize::try_from(cut.after - this.passed).unwrap_or(usize::MAX));
         }
         this.passed += size as u64;

@@ -1,4 +1,4 @@
-//! One seed: an informer, its handlers, those who write, and everything that can go wrong.
+//! One seed: an informer, its handlers, writers, and a fault injector.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -8,7 +8,7 @@ use evenkeel_apiserver::ApiServer;
 use evenkeel_cache::informer::QueueKind;
 use evenkeel_cache::source::ApiSource;
 use evenkeel_cache::{
-    Delivery, Event, Handler, HandlerOptions, Index, Indexer, Object, ObjectKey, Registration, SharedInformer,
+    Delivery, Event, Handler, HandlerOptions, Index, Indexer, InformerOptions, ObjectKey, Registration, SharedInformer,
     Subscription, transform,
 };
 use evenkeel_client::config::ServerUrl;
@@ -19,21 +19,21 @@ use tokio::sync::RwLock;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::faults::{AGENT, FaultInjector};
 use crate::history::History;
 use crate::net::Net;
 use crate::truth::{Map, Truth, contents};
-use crate::weather::{AGENT, Misfortune};
-use crate::world::{SELECTOR, Writer, listed, population};
+use crate::world::{SELECTOR, Writer, initial_objects, listed};
 
 const WRITERS: usize = 4;
 const WRITES: usize = 100;
-const STRIKES: usize = 12;
-/// How many events the server remembers: too few for a long outage.
-const REMEMBERED: usize = 64;
-/// How long, in virtual time, all may take to be well once nothing goes wrong any more.
-const PATIENCE: Duration = Duration::from_secs(3600);
+const FAULTS: usize = 12;
+/// Length of the server's watch history: too short for a long outage.
+const HISTORY_LENGTH: usize = 64;
+/// Virtual time that recovery may take after the last fault.
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// What a seed decides.
+/// Configuration of a seed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scene {
     seed: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Scene {
     page_size: u32,
     resyncs: bool,
     late: Delivery,
-    goes_back: bool,
+    restores_backup: bool,
 }
 
 impl Scene {
@@ -58,7 +58,7 @@ impl Scene {
             page_size: if seed.is_multiple_of(5) { 3000 } else { 0 },
             resyncs: seed % 10 == 7,
             late: if (seed / 2).is_multiple_of(2) { Delivery::Every } else { Delivery::Latest },
-            goes_back: seed % 8 == 5,
+            restores_backup: seed % 8 == 5,
         }
     }
 
@@ -69,7 +69,7 @@ impl Scene {
     fn informer(self, client: &Client) -> SharedInformer<ConfigMap> {
         let source = ApiSource::new(client.api::<ConfigMap>()).labels(self.selector());
         let info = Arc::clone(source.resource());
-        let mut builder = SharedInformer::builder(source, &info)
+        let mut options = InformerOptions::new()
             .queue(self.queue)
             .watch_list(self.watch_list)
             .page_size(self.page_size)
@@ -77,58 +77,63 @@ impl Scene {
             .on_error(|_| {});
         if self.transforms {
             let lighter = transform::drop_paths(["metadata.managedFields", "data.ballast"]).unwrap();
-            builder = builder.reflector(|reflector| reflector.transform(move |object: Object| lighter(object)));
+            options = options.transform(move |object: Map| lighter(object.cast()).map(|object| object.cast()));
         }
-        builder.build()
+        SharedInformer::new(source, &info, options)
     }
 }
 
-/// A handler, or someone like it, and what it heard.
-struct Witness {
+/// A handler or stream, and its recorded history.
+struct RecordedHandler {
     registration: Registration,
     history: Arc<Mutex<History>>,
 }
 
-/// What a run had of each thing, so that it can be seen that things did go wrong.
+/// Counts of a run, to verify that enough faults occurred.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct RunCounts {
     pub(crate) lists: u64,
     pub(crate) watches: u64,
     pub(crate) syncs: u64,
     pub(crate) cuts: u64,
-    pub(crate) told: u64,
+    pub(crate) notifications: u64,
     pub(crate) missed: u64,
 }
 
-/// Adds a handler that remembers everything.
-fn listen(informer: &SharedInformer<ConfigMap>, name: &'static str, options: HandlerOptions, base: u64) -> Witness {
+/// Adds a handler that records its history.
+fn listen(
+    informer: &SharedInformer<ConfigMap>,
+    name: &'static str,
+    options: HandlerOptions,
+    base: u64,
+) -> RecordedHandler {
     let delivery = if name.contains("latest") { Delivery::Latest } else { Delivery::Every };
     let history = Arc::new(Mutex::new(History::new(name, delivery, base)));
-    let (heard, place) = (Arc::clone(&history), Arc::new(OnceLock::<Registration>::new()));
-    let own = Arc::clone(&place);
+    let (recorder, registered) = (Arc::clone(&history), Arc::new(OnceLock::<Registration>::new()));
+    let own = Arc::clone(&registered);
     let handler = move |event: Event<ConfigMap>| {
         let synced = own.get().is_some_and(Registration::has_synced);
-        heard.lock().unwrap().hear(&event, synced);
+        recorder.lock().unwrap().record(&event, synced);
     };
     let registration = informer.add_handler(handler.with(options.name(name).delivery(delivery))).unwrap();
-    place.set(registration.clone()).unwrap();
-    Witness { registration, history }
+    registered.set(registration.clone()).unwrap();
+    RecordedHandler { registration, history }
 }
 
-/// Reads a stream that remembers everything, and rests every so often.
+/// Reads a stream, records its history, and pauses now and then.
 fn read(
     mut stream: Subscription<ConfigMap>,
     history: History,
     rest: Option<Duration>,
     readers: &mut JoinSet<()>,
-) -> Witness {
+) -> RecordedHandler {
     let history = Arc::new(Mutex::new(history));
     let registration = stream.registration();
-    let witness = Witness { registration: registration.clone(), history: Arc::clone(&history) };
+    let handler = RecordedHandler { registration: registration.clone(), history: Arc::clone(&history) };
     readers.spawn(async move {
         let mut count = 0_u32;
         while let Some(event) = stream.next().await {
-            history.lock().unwrap().hear(&event, registration.has_synced());
+            history.lock().unwrap().record(&event, registration.has_synced());
             count += 1;
             match rest {
                 Some(rest) if count.is_multiple_of(64) => sleep(rest).await,
@@ -136,16 +141,17 @@ fn read(
             }
         }
     });
-    witness
+    handler
 }
 
-/// Runs one seed, and panics if anything is not as it has to be.
-pub(crate) async fn run(scene: Scene) -> Tally {
+/// Runs one seed. Panics if a check fails.
+pub(crate) async fn run(scene: Scene) -> RunCounts {
     fastrand::seed(scene.seed);
     let mut random = fastrand::Rng::with_seed(scene.seed);
-    let population = population();
-    let base = population.revision;
-    let builder = ApiServer::builder().in_process_only().history(REMEMBERED).snapshot(population.snapshot.clone());
+    let initial_objects = initial_objects();
+    let base = initial_objects.revision;
+    let builder =
+        ApiServer::builder().in_process_only().history(HISTORY_LENGTH).snapshot(initial_objects.snapshot.clone());
     let server = Arc::new(builder.start().await.unwrap());
     tokio::task::yield_now().await;
     let tasks_before = Handle::current().metrics().num_alive_tasks();
@@ -160,7 +166,7 @@ pub(crate) async fn run(scene: Scene) -> Tally {
 
     let resync = if scene.resyncs { Duration::from_secs(60) } else { Duration::ZERO };
     let mut readers = JoinSet::new();
-    let mut witnesses = vec![
+    let mut handlers = vec![
         listen(&informer, "every", HandlerOptions::new().resync(resync), base),
         listen(&informer, "latest", HandlerOptions::new(), base),
         read(
@@ -179,11 +185,11 @@ pub(crate) async fn run(scene: Scene) -> Tally {
     let removed = listen(&informer, "removed", HandlerOptions::new(), base);
     let running = informer.start();
 
-    // Everything goes wrong while everybody writes.
+    // Writers and fault injector run together.
     let truth = Arc::new(Mutex::new(Truth::default()));
     let gate = Arc::new(RwLock::new(()));
     let mut busy = JoinSet::new();
-    let misfortune = Misfortune {
+    let faults = FaultInjector {
         server: Arc::clone(&server),
         net: net.clone(),
         random: random.fork(),
@@ -202,67 +208,67 @@ pub(crate) async fn run(scene: Scene) -> Tally {
         busy.spawn(writer(name).write(WRITES));
     }
     let last = writer(WRITERS);
-    if scene.goes_back {
-        busy.spawn(with_backup(misfortune));
+    if scene.restores_backup {
+        busy.spawn(with_backup(faults));
     } else {
-        busy.spawn(misfortune.strike(STRIKES));
+        busy.spawn(faults.run(FAULTS));
     }
 
-    // Meanwhile handlers come and go.
+    // Meanwhile handlers are removed and added.
     sleep(Duration::from_millis(random.u64(..30_000))).await;
     removed.registration.remove();
     removed.history.lock().unwrap().close();
-    let heard_by_removed = removed.history.lock().unwrap().heard;
+    let received_by_removed = removed.history.lock().unwrap().received;
     sleep(Duration::from_millis(random.u64(..60_000))).await;
     let (there, was_synced) = (informer.indexer().len() as u64, informer.has_synced());
     let name = if scene.late == Delivery::Latest { "late latest" } else { "late" };
-    witnesses.push(listen(&informer, name, HandlerOptions::new(), base));
+    handlers.push(listen(&informer, name, HandlerOptions::new(), base));
 
     let busy = async {
         while let Some(done) = busy.join_next().await {
             done.unwrap();
         }
     };
-    assert!(timeout(PATIENCE, busy).await.is_ok(), "somebody does not come to an end");
+    assert!(timeout(RECOVERY_TIMEOUT, busy).await.is_ok(), "a writer does not finish");
 
-    // All is well from now on: soon everybody knows everything.
+    // No faults from here on: the informer recovers.
     let last = last.last().await;
-    let settled = timeout(PATIENCE, settle(&informer, &last, &witnesses)).await;
-    assert!(settled.is_ok(), "it does not settle: {:#?}", informer.status());
+    let settled = timeout(RECOVERY_TIMEOUT, settle(&informer, &last, &handlers)).await;
+    assert!(settled.is_ok(), "no recovery: {:#?}", informer.status());
 
     let server_has = listed(&server.client(), scene.selector()).await;
     check_store(scene, &informer.indexer(), &server_has, &last);
-    for witness in &witnesses {
-        assert!(witness.registration.has_synced() && witness.registration.is_active());
-        let history = witness.history.lock().unwrap();
-        assert_eq!(history.complaints(), [""; 0]);
-        assert_eq!(history.difference(&server_has), [""; 0], "{}", witness.registration.name());
+    for handler in &handlers {
+        assert!(handler.registration.has_synced() && handler.registration.is_active());
+        let history = handler.history.lock().unwrap();
+        assert_eq!(history.violations(), [""; 0]);
+        assert_eq!(history.difference(&server_has), [""; 0], "{}", handler.registration.name());
     }
     let report = informer.status().reflector;
-    let mut tally = Tally {
+    let mut counts = RunCounts {
         lists: report.lists,
         watches: report.watches,
         syncs: report.syncs,
         cuts: net.cuts(),
-        ..Tally::default()
+        ..RunCounts::default()
     };
     {
-        let late = witnesses.last().unwrap().history.lock().unwrap();
+        let late = handlers.last().unwrap().history.lock().unwrap();
         if was_synced && scene.late == Delivery::Every {
-            assert_eq!(late.initial, there, "a late handler is told of all that is there, and of that alone, at first");
+            assert_eq!(late.initial, there, "the initial list of a late handler is the stored objects");
         }
     }
-    assert_eq!(removed.history.lock().unwrap().heard, heard_by_removed, "nothing is told to whom was removed");
+    assert_eq!(removed.history.lock().unwrap().received, received_by_removed, "a removed handler receives nothing");
     assert!(!removed.registration.is_active());
 
-    // Nothing is left.
-    let ended = timeout(PATIENCE, async {
+    // No task or watch is left.
+    let ended = timeout(RECOVERY_TIMEOUT, async {
         running.drain().await;
         while let Some(done) = readers.join_next().await {
             done.unwrap();
         }
     });
-    assert!(ended.await.is_ok(), "it does not end: {:#?}", informer.status());
+    assert!(ended.await.is_ok(), "no stop: {:#?}", informer.status());
     assert!(informer.is_stopped());
     drop(informer);
     for _ in 0..10 {
@@ -271,39 +277,39 @@ pub(crate) async fn run(scene: Scene) -> Tally {
     assert_eq!(server.stats().watchers, 0, "a watch is left");
     assert_eq!(Handle::current().metrics().num_alive_tasks(), tasks_before, "a task is left");
 
-    // Now that the truth is known.
+    // All states of the server are known now.
     let truth = std::mem::take(&mut *truth.lock().unwrap());
-    witnesses.push(removed);
-    for Witness { registration, history } in witnesses {
+    handlers.push(removed);
+    for RecordedHandler { registration, history } in handlers {
         drop(registration);
         let history = std::mem::replace(&mut *history.lock().unwrap(), History::new("", Delivery::Every, 0));
-        tally.told += history.heard;
-        tally.missed += history.deleted.1;
-        assert!(history.swaps == 0 || tally.syncs > 1 || history.is_folding(), "no list, but another uid");
-        assert_eq!(history.verdict(&truth), [""; 0]);
+        counts.notifications += history.received;
+        counts.missed += history.deleted.1;
+        assert!(history.swaps == 0 || counts.syncs > 1 || history.is_folding(), "another uid without a list");
+        assert_eq!(history.verify(&truth), [""; 0]);
     }
     if let Ok(server) = Arc::try_unwrap(server) {
         server.shutdown().await;
     } else {
-        panic!("somebody still has the server");
+        panic!("the server is still in use");
     }
-    tally
+    counts
 }
 
-/// After a while a backup is made, to which the server goes back later.
-async fn with_backup(mut misfortune: Misfortune) {
-    sleep(Duration::from_millis(misfortune.random.u64(1000..10_000))).await;
-    misfortune.backup = Some(misfortune.server.snapshot());
-    misfortune.strike(STRIKES).await;
+/// Makes a backup after a while, to be restored later.
+async fn with_backup(mut faults: FaultInjector) {
+    sleep(Duration::from_millis(faults.random.u64(1000..10_000))).await;
+    faults.backup = Some(faults.server.snapshot());
+    faults.run(FAULTS).await;
 }
 
-/// Waits until the store has the last write and everybody was told everything.
-async fn settle(informer: &SharedInformer<ConfigMap>, last: &Map, witnesses: &[Witness]) {
+/// Waits until the store has the last write and all handlers have processed everything.
+async fn settle(informer: &SharedInformer<ConfigMap>, last: &Map, handlers: &[RecordedHandler]) {
     informer.synced().await.unwrap();
     informer.indexer().at_least(&last.header().version()).await.unwrap();
-    for witness in witnesses {
-        witness.registration.synced().await.unwrap();
-        while witness.registration.lag().pending > 0 {
+    for handler in handlers {
+        handler.registration.synced().await.unwrap();
+        while handler.registration.lag().pending > 0 {
             sleep(Duration::from_millis(50)).await;
         }
     }

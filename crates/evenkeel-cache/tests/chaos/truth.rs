@@ -1,14 +1,14 @@
-//! [`Truth`]: what really happened at the server, as those know who did it.
+//! [`Truth`]: the states that the server had, as the writers recorded them.
 
 use std::collections::{HashMap, HashSet};
 
 use evenkeel_cache::{Obj, ObjectKey};
 use k8s_openapi::api::core::v1::ConfigMap;
 
-/// An object of the population.
+/// An object of the test.
 pub(crate) type Map = Obj<ConfigMap>;
 
-/// What really happened.
+/// The states that the server had.
 #[derive(Debug, Default)]
 pub(crate) struct Truth {
     states: HashMap<(ObjectKey, u64), Map>,
@@ -20,23 +20,23 @@ pub(crate) struct Truth {
 }
 
 impl Truth {
-    /// The server had this state.
+    /// Records a state of the server.
     pub(crate) fn state(&mut self, object: &Map) {
         self.states.insert((object.key().clone(), version(object)), object.clone());
     }
 
-    /// The object of this uid was deleted.
+    /// Records the deletion of an object.
     pub(crate) fn deleted(&mut self, uid: &str) {
         self.gone.insert(uid.to_owned());
     }
 
-    /// The object of this uid may have left the selection, to come back or not.
+    /// Records that an object may have left the selection.
     pub(crate) fn left(&mut self, uid: &str) {
         self.gone.insert(uid.to_owned());
         self.left.insert(uid.to_owned());
     }
 
-    /// The server is about to go back to a backup: whatever was written may go, or come back.
+    /// Records the restore of a backup: everything that was written may disappear or reappear.
     pub(crate) fn backup(&mut self) {
         self.backups += 1;
         let uids: HashSet<String> = self.states.values().map(|object| object.uid().to_owned()).collect();
@@ -45,7 +45,7 @@ impl Truth {
         self.gone.extend(uids);
     }
 
-    /// How many times the server went back to a backup.
+    /// Returns the number of restored backups.
     pub(crate) fn backups(&self) -> u32 {
         self.backups
     }
@@ -58,11 +58,11 @@ impl Truth {
         self.left.contains(uid)
     }
 
-    /// Whether the server had this state.
+    /// Returns an error unless the server had this state.
     pub(crate) fn check_state(&self, object: &Map) -> Result<(), String> {
         let version = version(object);
         let Some(state) = self.states.get(&(object.key().clone(), version)) else {
-            return Err(format!("never was at {version}"));
+            return Err(format!("never had version {version}"));
         };
         if state.uid() != object.uid() || contents(state) != contents(object) {
             return Err(format!("was {} at {version}, not {}", contents(state), contents(object)));
@@ -71,12 +71,12 @@ impl Truth {
     }
 }
 
-/// The version of an object as the number that it is here.
+/// Returns the resource version as a number.
 pub(crate) fn version(object: &Map) -> u64 {
     object.resource_version().parse().unwrap_or_default()
 }
 
-/// What is in an object, as far as it is ever changed.
+/// Returns the mutable contents of an object.
 pub(crate) fn contents(object: &Map) -> String {
     let text = |path: &str| object.path(path).unwrap().map(|value| value.text().into_owned()).unwrap_or_default();
     let labels: Vec<String> = object.labels().map(|(key, value)| format!("{key}={value}")).collect();

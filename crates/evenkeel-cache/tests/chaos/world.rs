@@ -1,4 +1,4 @@
-//! The population, and those who change it.
+//! The initial objects, and the writers that change them.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -14,38 +14,38 @@ use tokio::time::sleep;
 use crate::number;
 use crate::truth::{Map, Truth};
 
-/// How many objects there are, unless the environment says otherwise.
+/// Default number of objects.
 const OBJECTS: u64 = 10_000;
 const NAMESPACES: [&str; 4] = ["chaos-0", "chaos-1", "chaos-2", "chaos-3"];
-/// How many of the names are written to most of the time.
+/// Number of names that most writes go to.
 const HOT: usize = 40;
-/// How many values the label `shard` has.
+/// Number of values of the label `shard`.
 const SHARDS: usize = 8;
-/// Of what is selected, the label `pick` says so.
+/// Selects by the label `pick`.
 pub(crate) const SELECTOR: &str = "pick=yes";
 
-/// Ten thousand objects, made once for all seeds.
-pub(crate) struct Population {
+/// The initial objects, created once for all seeds.
+pub(crate) struct InitialObjects {
     pub(crate) snapshot: Snapshot,
     objects: usize,
-    /// The version at which it was complete.
+    /// The revision of the last initial object.
     pub(crate) revision: u64,
 }
 
-/// The population. Servers that begin with it share its objects.
-pub(crate) fn population() -> &'static Population {
-    static POPULATION: OnceLock<Population> = OnceLock::new();
-    POPULATION.get_or_init(|| {
-        // On a thread of its own, as the one who asks may be in a runtime already.
+/// Returns the initial objects. Servers share them.
+pub(crate) fn initial_objects() -> &'static InitialObjects {
+    static INITIAL_OBJECTS: OnceLock<InitialObjects> = OnceLock::new();
+    INITIAL_OBJECTS.get_or_init(|| {
+        // On a thread of its own, as the caller may be inside a runtime.
         let made = std::thread::spawn(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(populate())
+            runtime.block_on(create_objects())
         });
         made.join().unwrap()
     })
 }
 
-async fn populate() -> Population {
+async fn create_objects() -> InitialObjects {
     let server = ApiServer::builder().in_process_only().start().await.unwrap();
     let client = server.client();
     for name in NAMESPACES {
@@ -59,9 +59,9 @@ async fn populate() -> Population {
         let namespace = client.api::<ConfigMap>().namespace(key.namespace().unwrap_or_default());
         namespace.create(&map(&key, "0", &mut random)).await.unwrap();
     }
-    let population = Population { snapshot: server.snapshot(), objects, revision: server.stats().revision };
+    let initial_objects = InitialObjects { snapshot: server.snapshot(), objects, revision: server.stats().revision };
     server.shutdown().await;
-    population
+    initial_objects
 }
 
 fn key(index: usize) -> ObjectKey {
@@ -78,35 +78,35 @@ fn map(key: &ObjectKey, n: &str, random: &mut fastrand::Rng) -> ConfigMap {
 }
 
 fn pick(random: &mut fastrand::Rng) -> &'static str {
-    // Most are selected, so that a selection is not much less than all.
+    // Most objects are selected.
     if random.u8(..10) < 8 { "yes" } else { "no" }
 }
 
-/// Creates, changes and deletes; whatever it does, it tells the truth of it.
+/// Creates, updates and deletes objects, and records what it did.
 pub(crate) struct Writer {
     pub(crate) client: Client,
     pub(crate) name: usize,
     pub(crate) random: fastrand::Rng,
     pub(crate) truth: Arc<Mutex<Truth>>,
-    /// Held while it writes, so that others can have it pause.
+    /// Held while it writes, so that the fault injector can pause it.
     pub(crate) gate: Arc<RwLock<()>>,
 }
 
 impl Writer {
-    /// Writes so many times, at its own pace.
+    /// Writes this many times, at random intervals.
     pub(crate) async fn write(mut self, writes: usize) {
         for number in 0..writes {
-            // Now and then many writes come at once.
+            // Some writes follow each other without a pause.
             if self.random.u8(..4) > 0 {
                 sleep(Duration::from_millis(self.random.u64(..3000))).await;
             }
             let index = if self.random.u8(..10) < 7 {
                 self.random.usize(..HOT)
             } else {
-                self.random.usize(..population().objects + 50)
+                self.random.usize(..initial_objects().objects + 50)
             };
             let text = format!("{}-{number}", self.name);
-            // Others write to the same names: what they have done is no failure.
+            // Other writers use the same names: conflicts are no failure.
             let gate = Arc::clone(&self.gate);
             let _open = gate.read().await;
             match self.write_one(&key(index), &text).await {
@@ -142,7 +142,7 @@ impl Writer {
                 let deleted = maps.delete(key.name()).await?;
                 let Deleted::Gone(status) = deleted else { panic!("nothing holds {key}") };
                 let uid = status.details.as_ref().map(|details| details.uid.clone()).unwrap_or_default();
-                assert!(!uid.is_empty(), "the answer to a deletion says what was deleted: {status:?}");
+                assert!(!uid.is_empty(), "the response to a delete has the uid: {status:?}");
                 self.truth.lock().unwrap().deleted(&uid);
                 if other < 90 {
                     let created = maps.create(&map(key, text, &mut self.random)).await?;
@@ -153,7 +153,7 @@ impl Writer {
         Ok(())
     }
 
-    /// One more object, which is selected: who knows of it knows everything.
+    /// Creates one more selected object, which marks the end.
     pub(crate) async fn last(mut self) -> Map {
         let key = ObjectKey::namespaced(NAMESPACES[0], "the-last");
         let mut last = map(&key, "last", &mut self.random);
@@ -164,7 +164,7 @@ impl Writer {
     }
 }
 
-/// What the server has.
+/// Returns the objects of the server.
 pub(crate) async fn listed(client: &Client, selector: &str) -> Vec<Map> {
     let params = ListParams::default().labels(selector);
     client.api::<ConfigMap>().list(&params).await.unwrap().into_iter().collect()

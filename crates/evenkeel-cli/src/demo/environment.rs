@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use evenkeel::EventRecorder;
 use evenkeel::apiserver::{ApiServer, StartError};
-use evenkeel::cache::InformerFactory;
-use evenkeel::cache::informer::InformerBuilder;
 use evenkeel::cache::reflector::{Backoff, ReflectorError, ReflectorFailure as Trouble};
+use evenkeel::cache::{InformerFactory, InformerOptions};
 use evenkeel::client::config::kubeconfig::Overrides;
 use evenkeel::client::{Client, ClientBuilder, Config};
 use evenkeel::events::{EventType, SinkOptions};
@@ -80,12 +79,8 @@ impl Environment {
         let watching = WatchObserver { counters: Arc::clone(&counters), reports: reports.clone() };
         let (foos, deployments) = (watching.clone(), watching);
         let informers = InformerFactory::builder(&client)
-            .configure::<Foo>(move |kind| {
-                kind.informer(move |informer| foos.clone().show(with_short_backoff(informer)))
-            })
-            .configure::<Deployment>(move |kind| {
-                kind.informer(move |informer| deployments.clone().show(with_short_backoff(informer)))
-            })
+            .configure::<Foo>(|kind| foos.show(with_short_backoff(kind)))
+            .configure::<Deployment>(|kind| deployments.show(with_short_backoff(kind)))
             .build();
         let recorder = EventRecorder::builder(&client, "sample-controller")
             .options(SinkOptions::new().queue((objects as usize).saturating_mul(8).max(1000)))
@@ -160,8 +155,8 @@ fn connect(server: &ApiServer, name: &str, requests: Arc<AtomicU64>) -> Result<C
 }
 
 /// Shortens the backoff of an informer, so that an outage ends soon.
-pub(super) fn with_short_backoff<K: 'static>(informer: InformerBuilder<K>) -> InformerBuilder<K> {
-    informer.backoff(Backoff {
+pub(super) fn with_short_backoff<K: 'static>(options: InformerOptions<K>) -> InformerOptions<K> {
+    options.backoff(Backoff {
         initial: Duration::from_millis(200),
         factor: 1.5,
         cap: Duration::from_millis(600),
@@ -178,8 +173,8 @@ struct WatchObserver {
 }
 
 impl WatchObserver {
-    fn show<K: 'static>(self, informer: InformerBuilder<K>) -> InformerBuilder<K> {
-        informer.on_error(move |trouble| self.take(trouble))
+    fn show<K: 'static>(self, options: InformerOptions<K>) -> InformerOptions<K> {
+        options.on_error(move |trouble| self.take(trouble))
     }
 
     fn take(&self, trouble: &Trouble) {

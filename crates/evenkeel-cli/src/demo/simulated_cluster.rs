@@ -43,10 +43,8 @@ impl Cluster {
     pub(super) fn start(client: &Client, step: Duration) -> Result<Self, Failure> {
         let informers = InformerFactory::builder(client)
             .name("cluster")
-            .configure::<Deployment>(|kind| {
-                kind.informer(|informer| with_short_backoff(informer).index(Index::controller(BY_OWNER)))
-            })
-            .configure_metadata(&client.resource::<Foo>(), |kind| kind.informer(with_short_backoff))
+            .configure::<Deployment>(|kind| with_short_backoff(kind).index(Index::controller(BY_OWNER)))
+            .configure_metadata(&client.resource::<Foo>(), with_short_backoff)
             .build();
         let queue = WorkQueue::rate_limited("cluster");
         let deployments = informers.of::<Deployment>();

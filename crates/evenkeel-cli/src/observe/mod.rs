@@ -16,7 +16,7 @@ use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use evenkeel_cache::reflector::{Recovery, ReflectorFailure as Trouble, ReflectorPhase};
 use evenkeel_cache::source::{ApiSource, BoxError};
-use evenkeel_cache::{Event, HandlerOptions, RunningInformers, SharedInformer, Subscription};
+use evenkeel_cache::{Event, HandlerOptions, InformerOptions, RunningInformers, SharedInformer, Subscription};
 use evenkeel_client::api::scope::Any;
 use evenkeel_client::{Api, Unstructured, Wire};
 use evenkeel_core::{FieldSelector, LabelSelector, Status, duration};
@@ -187,7 +187,7 @@ impl Session {
             .fields(arguments.field_selector.unwrap_or_default());
 
         let (failures, troubles) = mpsc::channel(TROUBLES);
-        let mut builder = SharedInformer::<Unstructured>::builder(source, &info)
+        let mut options = InformerOptions::<Unstructured>::new()
             .resync(arguments.resync.unwrap_or_default())
             // If the queue is full, the errors that are printed are enough.
             .on_error(move |trouble| ErrorText::of(trouble).into_iter().for_each(|text| drop(failures.try_send(text))));
@@ -195,12 +195,12 @@ impl Session {
         let progress = Progress::new(info.plural(), !self.is_live());
         if self.is_live() || progress.is_shown() {
             let received = Arc::clone(&received);
-            builder = builder.transform(move |object| {
+            options = options.transform(move |object| {
                 received.fetch_add(1, Ordering::Relaxed);
                 Ok::<_, BoxError>(object)
             });
         }
-        let informer = builder.build();
+        let informer = SharedInformer::new(source, &info, options);
         let events = informer.subscribe(HandlerOptions::new().name("observe"))?;
         let running = informer.start();
         self.what = what;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use evenkeel_cache::source::ApiSource;
-use evenkeel_cache::{Event, SharedInformer};
+use evenkeel_cache::{Event, InformerOptions, SharedInformer};
 use evenkeel_client::{Api, Client, Error};
 use evenkeel_queue::WorkQueue;
 use jiff::{Timestamp, ToSpan};
@@ -135,7 +135,7 @@ impl LeaseCandidate {
         let api = self.client.api::<Candidate>().namespace(&self.namespace);
         let source = ApiSource::new(api.clone()).fields(format_args!("metadata.name={}", self.name));
         let info = Arc::clone(source.resource());
-        let informer = SharedInformer::<Candidate>::builder(source, &info).resync(PERIOD).build();
+        let informer = SharedInformer::<Candidate>::new(source, &info, InformerOptions::new().resync(PERIOD));
         let queue = WorkQueue::<String>::rate_limited(QUEUE);
         let answered = Answered::default();
         let ended = || CandidateError::InformerEnded { candidate: format!("{}/{}", self.namespace, self.name) };

@@ -9,7 +9,7 @@
 //! # use evenkeel_cache::testing::FakeSource;
 //! # use evenkeel_cache::SharedInformer;
 //! # fn informer<K: 'static>(source: FakeSource) -> SharedInformer<K> {
-//! #     SharedInformer::builder(source.clone(), source.resource()).build()
+//! #     SharedInformer::new(source.clone(), source.resource(), evenkeel_cache::InformerOptions::new())
 //! # }
 //! # let sets = informer::<ReplicaSet>(FakeSource::of::<ReplicaSet>());
 //! # let pods = informer::<Pod>(FakeSource::of::<Pod>());

@@ -7,7 +7,7 @@ fn list(queue: &mut Fifo, texts: &[&str]) {
 }
 
 #[test]
-fn fif_001_the_last_state_in_the_first_place() {
+fn fif_001_the_last_state_keeps_the_first_position() {
     let mut queue = Fifo::new();
     queue.add(object("foo@10"));
     queue.add(object("bar@1"));
@@ -21,7 +21,7 @@ fn fif_001_the_last_state_in_the_first_place() {
 }
 
 #[test]
-fn fif_002_what_is_deleted_does_not_come_out() {
+fn fif_002_a_deleted_object_is_not_popped() {
     let mut queue = Fifo::new();
     for text in ["a@1", "b@1", "c@1"] {
         queue.add(object(text));
@@ -33,7 +33,7 @@ fn fif_002_what_is_deleted_does_not_come_out() {
 }
 
 #[test]
-fn fif_003_what_comes_back_before_its_turn_comes_out_once_in_the_first_place() {
+fn fif_003_an_object_added_again_is_popped_once_at_its_first_position() {
     let mut queue = Fifo::new();
     for text in ["a@1", "b@1", "c@1"] {
         queue.add(object(text));
@@ -47,7 +47,7 @@ fn fif_003_what_comes_back_before_its_turn_comes_out_once_in_the_first_place() {
 }
 
 #[test]
-fn fif_004_a_list_takes_the_place_of_all() {
+fn fif_004_a_list_replaces_the_queue() {
     let mut queue = Fifo::new();
     queue.add(object("foo@10"));
     queue.add(object("gone@1"));
@@ -56,7 +56,7 @@ fn fif_004_a_list_takes_the_place_of_all() {
 }
 
 #[test]
-fn fif_005_an_object_comes_out_not_its_history() {
+fn fif_005_the_last_state_is_popped_without_history() {
     let mut queue = Fifo::new();
     queue.add(object("foo@10"));
     queue.update(object("foo@11"));

@@ -24,7 +24,7 @@ fn drain(heap: &Tasks) -> Vec<(&'static str, i32)> {
 }
 
 #[test]
-fn hep_001_the_least_comes_out_first() {
+fn hep_001_the_least_value_is_popped_first() {
     let heap = heap();
     heap.add_all([("c", 11), ("a", 10), ("d", 1), ("b", 30)]).unwrap();
     assert_eq!(drain(&heap), [("d", 1), ("a", 10), ("c", 11), ("b", 30)]);
@@ -61,7 +61,7 @@ async fn hep_001_a_pop_waits_while_there_is_nothing() {
 }
 
 #[test]
-fn hep_001_nobody_sleeps_while_something_is_there() {
+fn hep_001_no_waiter_sleeps_while_a_value_exists() {
     // Two things come with one wake-up; who is woken wakes the other.
     let heap = heap();
     let (mut one, mut two) = (pin!(heap.pop()), pin!(heap.pop()));
@@ -117,7 +117,7 @@ fn hep_004_a_closed_heap_takes_nothing_more_and_can_be_emptied() {
 }
 
 #[test]
-fn hep_004_closing_wakes_all_who_wait() {
+fn hep_004_closing_wakes_all_waiters() {
     let heap = heap();
     let (mut one, mut two) = (pin!(heap.pop()), pin!(heap.pop()));
     assert!(poll(one.as_mut()).is_pending() && poll(two.as_mut()).is_pending());

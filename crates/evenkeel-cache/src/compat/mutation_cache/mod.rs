@@ -1,4 +1,4 @@
-//! [`MutationCache`]: one's own writes, before they come back.
+//! [`MutationCache`]: a program's own writes on top of an indexer.
 
 mod overlay;
 
@@ -14,23 +14,22 @@ use self::overlay::{Local, Overlay};
 use crate::store::{IndexError, Indexer};
 use crate::{Deleted, Event, Handler, Object};
 
-/// How many writes are remembered unless something else is asked for.
+/// Default number of kept writes.
 const CAPACITY: usize = 100;
-/// For how long writes are remembered unless something else is asked for.
+/// Default time that writes are kept.
 const TTL: Duration = Duration::from_secs(5 * 60);
 
-/// An [`Indexer`] with one's own writes on top of it, so that a controller that has just written an object reads what it
-/// has written, and not what the watch has told so far.
+/// An [`Indexer`] with a program's own writes on top, so that a controller reads what it has just written.
 ///
-/// Tell it of every write with [`mutation`](Self::mutation), and of what the informer hears with
-/// [`handler`](Self::handler); then read from it instead of from the indexer. Cheap to clone; clones share everything.
+/// Pass every write to [`mutation`](Self::mutation), add [`handler`](Self::handler) to the informer, and read from this
+/// instead of from the indexer. Clones share everything.
 ///
-/// - Of the written and the stored object the newer one is read, by resource version. If they cannot be compared, or are
-///   the same, that is the stored one, and what was written is forgotten.
-/// - An object that was created and is not stored yet is read only if [asked for](Self::including_adds).
-/// - What was deleted does not come back by a late [`mutation`](Self::mutation) of the same object.
-/// - At most 100 writes are remembered, those that were read or written last, for five minutes each: this is a bridge
-///   until the watch has caught up, and not a store. To wait for the watch instead, ask the store for a version.
+/// - A read returns the newer one of the written and the stored object, by resource version. If they are equal or not
+///   comparable, it returns the stored one and drops the written one.
+/// - A created object that is not stored yet is returned only [if enabled](Self::including_adds).
+/// - A late [`mutation`](Self::mutation) of a deleted object is ignored.
+/// - At most 100 writes are kept, the most recently used ones, for five minutes each: this bridges the time until the watch
+///   delivers the write. [`Indexer::at_least`] waits for the watch instead.
 ///
 /// ```
 /// use evenkeel_cache::compat::MutationCache;
@@ -51,44 +50,42 @@ pub struct MutationCache<K> {
 }
 
 impl<K: 'static> MutationCache<K> {
-    /// One on top of this indexer that remembers nothing yet.
+    /// Returns a cache on top of this indexer, without writes.
     pub fn new(stored: Indexer<K>) -> Self {
         MutationCache { stored, overlay: Arc::new(Mutex::new(Overlay::new(CAPACITY, TTL))), include_adds: false }
     }
 
-    /// The same cache, reading objects as well that were written and are not stored. This is said of one handle and the
-    /// clones that are made of it.
+    /// Returns the same cache; reads through this handle and its clones include written objects that are not stored.
     pub fn including_adds(mut self) -> Self {
         self.include_adds = true;
         self
     }
 
-    /// The same cache, remembering at most this many writes; 0 for what it is anyhow, 100.
+    /// Returns the same cache with room for this many writes; 0 for the default of 100.
     pub fn capacity(self, writes: usize) -> Self {
         self.overlay().set_capacity(if writes == 0 { CAPACITY } else { writes });
         self
     }
 
-    /// The same cache, remembering each write for this long, from now on; zero for what it is anyhow, five minutes.
+    /// Returns the same cache that keeps writes for this long; zero for the default of five minutes.
     pub fn ttl(self, ttl: Duration) -> Self {
         self.overlay().set_ttl(if ttl.is_zero() { TTL } else { ttl });
         self
     }
 
-    /// The newest that is known of the object with this key.
+    /// Returns the newest known state of the object with this key.
     pub fn get(&self, key: impl AsRef<str>) -> Option<Obj<K>> {
         let key = key.as_ref();
-        // The overlay is locked first: what it has forgotten by then is in the store.
+        // The overlay is locked first: writes that it dropped are in the store.
         let mut overlay = self.overlay();
         let stored = self.stored.get(key).map(Obj::cast);
         overlay.newest(key, stored, self.include_adds, Instant::now()).map(Obj::cast)
     }
 
-    /// The newest that is known of all objects that an index finds under a value, by their newest state, in no particular
-    /// order.
+    /// Returns the objects whose newest known state has this value in an index, in no particular order.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Obj<K>>, IndexError> {
-        // What was written may be found by it alone, or may be found no longer. It is looked up first: what is forgotten
-        // after that is in the store. The index is asked without the lock.
+        // Written objects may differ from the stored ones in the index. They are read first: writes that are dropped later
+        // are in the store. The index is read without the lock.
         let written = self.newest_written();
         let mut found = self.stored.by_index(name, value)?;
         found.retain(|object| !written.contains_key(object.key()));
@@ -100,7 +97,7 @@ impl<K: 'static> MutationCache<K> {
         Ok(found)
     }
 
-    /// The newest that is known of all objects that were written, or `None` for those that are not to be read.
+    /// Returns the newest known state of all written objects, or `None` for those that are not to be read.
     fn newest_written(&self) -> HashMap<ObjectKey, Option<Obj<K>>> {
         let now = Instant::now();
         let mut overlay = self.overlay();
@@ -113,23 +110,23 @@ impl<K: 'static> MutationCache<K> {
         written
     }
 
-    /// This was written, and is what the server answered. An older state of an object than what is remembered is passed
-    /// over, and so is any state of one that is known to be gone.
+    /// Records a write with the object that the server returned. States older than the recorded one, and states of deleted
+    /// objects, are ignored.
     pub fn mutation(&self, object: Obj<K>) {
         self.overlay().mutation(object.cast(), Instant::now());
     }
 
-    /// The informer has this object now.
+    /// Records that the informer has stored this object.
     pub fn on_add_or_update(&self, object: &Obj<K>) {
         self.overlay().on_add_or_update(object.as_kind(), Instant::now());
     }
 
-    /// The informer has this object no longer.
+    /// Records that the informer has deleted this object.
     pub fn on_delete(&self, deleted: &Deleted<K>) {
         self.overlay().on_delete(deleted.key(), deleted.object().map(Obj::as_kind), Instant::now());
     }
 
-    /// A handler for the informer whose indexer this is on top of.
+    /// Returns a handler for the informer of the indexer.
     pub fn handler(&self) -> impl Handler<K> + use<K> {
         let cache = self.clone();
         move |event: Event<K>| match &event {
@@ -144,7 +141,7 @@ impl<K: 'static> MutationCache<K> {
 }
 
 impl Overlay {
-    /// The newer one of what is stored and what was written.
+    /// Returns the newer one of the stored and the written object.
     fn newest(&mut self, key: &str, stored: Option<Object>, include_adds: bool, now: Instant) -> Option<Object> {
         let Some(stored) = stored else {
             return self.get(key, now).filter(|_| include_adds).and_then(Local::object).cloned();
@@ -184,7 +181,7 @@ impl Overlay {
 
     fn on_delete(&mut self, key: &ObjectKey, last: Option<&Object>, now: Instant) {
         let Some(last) = last else {
-            // Nothing is known of it by which a late write could be told from a new object.
+            // A late write cannot be distinguished from a new object.
             self.remove(key.as_str());
             return;
         };
@@ -201,13 +198,13 @@ impl Overlay {
     }
 }
 
-/// Whether the object is newer than the version of a deletion, or cannot be compared with it.
+/// Returns `true` if the object is newer than a deletion, or not comparable.
 fn is_newer(object: &Object, version: &ResourceVersion) -> bool {
     let own = object.version();
     own != *version && own.compare(version).is_none_or(|order| order.is_gt())
 }
 
-/// An object without a uid is nobody's.
+/// Objects without a uid never match.
 fn is_same_uid(one: &str, other: &str) -> bool {
     !one.is_empty() && one == other
 }

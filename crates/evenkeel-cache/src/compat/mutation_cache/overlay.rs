@@ -1,4 +1,4 @@
-//! What was written lately: a map that forgets what is old, and what has not been looked at for longest.
+//! [`Overlay`]: recent writes, with expiration and least-recently-used eviction.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -8,12 +8,12 @@ use tokio::time::Instant;
 
 use crate::Object;
 
-/// What is known of an object beside what is stored.
+/// State of an object beside the stored one.
 #[derive(Debug)]
 pub(super) enum Local {
-    /// It was written, and this came of it.
+    /// The object that a write returned.
     Written(Object),
-    /// It is gone: a tombstone.
+    /// A tombstone.
     Gone { uid: Box<str>, version: ResourceVersion },
 }
 
@@ -29,9 +29,9 @@ impl Local {
 #[derive(Debug)]
 struct Entry {
     local: Local,
-    /// `None` if that is later than time goes.
+    /// `None` if that overflows.
     expires: Option<Instant>,
-    /// Where it stands in the order of last use.
+    /// Position in the order of use.
     turn: u64,
 }
 
@@ -44,7 +44,7 @@ impl Entry {
 #[derive(Debug)]
 pub(super) struct Overlay {
     entries: HashMap<ObjectKey, Entry>,
-    /// The keys of the entries by their turn.
+    /// Keys by position in the order of use.
     order: BTreeMap<u64, ObjectKey>,
     next_turn: u64,
     capacity: usize,
@@ -65,7 +65,7 @@ impl Overlay {
         self.ttl = ttl;
     }
 
-    /// What is known of this object. It is now the one that was used last.
+    /// Returns the state of this object, and marks it as used.
     pub(super) fn get(&mut self, key: &str, now: Instant) -> Option<&Local> {
         if !self.entries.get(key)?.is_live(now) {
             self.remove(key);
@@ -95,7 +95,7 @@ impl Overlay {
         }
     }
 
-    /// The keys of what was written, in no particular order.
+    /// Returns the keys of written objects, in no particular order.
     pub(super) fn written(&self, now: Instant) -> Vec<ObjectKey> {
         let live = self.entries.iter().filter(|(_, entry)| entry.is_live(now) && entry.local.object().is_some());
         live.map(|(key, _)| key.clone()).collect()

@@ -171,7 +171,7 @@ async fn muc_005_a_deletion_leaves_a_tombstone() {
 }
 
 #[tokio::test]
-async fn muc_006_a_late_write_does_not_bring_back_what_is_gone() {
+async fn muc_006_a_late_write_does_not_restore_a_deleted_object() {
     let bench = Bench::with_adds();
     bench.cache.on_delete(&Deleted::Observed(a("u", "5")));
     bench.cache.mutation(a("u", "6"));
@@ -243,7 +243,7 @@ async fn muc_010_versions_that_cannot_be_compared_are_no_reason_to_panic() {
 }
 
 #[tokio::test]
-async fn a_handler_tells_it_what_the_informer_hears() {
+async fn a_handler_passes_on_the_notifications_of_the_informer() {
     let bench = Bench::with_adds();
     let mut handler = bench.cache.handler();
     bench.cache.mutation(a("u", "5"));

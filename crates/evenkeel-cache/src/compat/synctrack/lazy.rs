@@ -1,4 +1,4 @@
-//! [`Lazy`]: a value that is computed when somebody asks, if something has changed.
+//! [`Lazy`]: a value that is computed on demand.
 
 use std::fmt;
 use std::future::Future;
@@ -10,14 +10,14 @@ use crate::source::BoxFuture;
 
 type Evaluate<T, E> = Box<dyn Fn() -> BoxFuture<'static, Result<T, E>> + Send + Sync>;
 
-/// A value that is computed when somebody asks, if [`notify`](Self::notify) was called since it was last computed.
+/// A value that is computed on demand, and again after [`notify`](Self::notify).
 ///
-/// - Those who ask at the same time wait for the same evaluation.
-/// - Who asks after `notify` has returned gets a value of which the evaluation began after `notify` was called. One that
-///   began before may end later: those who asked before get its value, and nobody else.
-/// - Errors are not kept: whoever asks next evaluates anew, and so does one who waited for an evaluation that failed or was
-///   given up.
-/// - Nothing is evaluated before somebody asks.
+/// - Concurrent callers wait for the same evaluation.
+/// - A caller after `notify` gets a value whose evaluation started after `notify` was called. An earlier evaluation may end
+///   later: only the callers that waited for it get its value.
+/// - Errors are not kept: the next caller evaluates again, as does one that waited for an evaluation that failed or was
+///   cancelled.
+/// - Nothing is evaluated before the first call.
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -43,12 +43,12 @@ type Evaluate<T, E> = Box<dyn Fn() -> BoxFuture<'static, Result<T, E>> + Send + 
 /// ```
 pub struct Lazy<T, E> {
     evaluate: Evaluate<T, E>,
-    /// What was computed since the last notice, or will be.
+    /// The value since the last notification.
     current: Mutex<Arc<OnceCell<T>>>,
 }
 
 impl<T: Clone, E> Lazy<T, E> {
-    /// A value that this computes.
+    /// Returns a value that this function computes.
     pub fn new<F>(evaluate: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<T, E>> + Send + 'static,
@@ -57,12 +57,12 @@ impl<T: Clone, E> Lazy<T, E> {
         Lazy { evaluate, current: Mutex::new(Arc::new(OnceCell::new())) }
     }
 
-    /// Says that the value may have changed.
+    /// Discards the value, because it may have changed.
     pub fn notify(&self) {
         *self.lock() = Arc::new(OnceCell::new());
     }
 
-    /// The value.
+    /// Returns the value.
     pub async fn get(&self) -> Result<T, E> {
         let current = Arc::clone(&self.lock());
         current.get_or_try_init(|| (self.evaluate)()).await.cloned()

@@ -132,7 +132,7 @@ fn gated() -> (Arc<Semaphore>, Arc<AtomicUsize>, Lazy<usize, Infallible>) {
 }
 
 #[test]
-fn syn_005_one_evaluation_for_each_notice_and_all_who_ask() {
+fn syn_005_one_evaluation_per_notification_for_all_callers() {
     let (gate, count, lazy) = gated();
     {
         let (mut one, mut two) = (pin!(lazy.get()), pin!(lazy.get()));
@@ -180,7 +180,7 @@ fn syn_005_errors_are_not_kept() {
 }
 
 #[test]
-fn syn_005_who_waits_evaluates_if_the_other_gives_up() {
+fn syn_005_a_waiter_evaluates_if_the_other_is_cancelled() {
     let (gate, _, lazy) = gated();
     let mut waiting = pin!(lazy.get());
     {

@@ -9,7 +9,7 @@ fn maps() -> Arc<ResourceInfo> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyi_001_kinds_are_told_apart_by_their_names_and_need_not_be_known() {
+async fn dyi_001_kinds_are_distinguished_by_name_and_need_not_be_known() {
     let (_server, client) = server().await;
     let informers = factory(&client);
     let (first, second) = (informers.dynamic(&maps()), informers.dynamic(&maps()));
@@ -29,9 +29,9 @@ async fn dyi_002_objects_are_what_the_server_sent() {
     let (whole, metadata) = (informers.dynamic(&maps()).lister(), informers.metadata::<ConfigMap>().lister());
     let _running = informers.start();
     informers.wait_for_sync().await.unwrap();
-    let object = whole.get("default/a").unwrap().typed().unwrap();
+    let object = whole.get(ObjectKey::namespaced("default", "a")).unwrap().typed().unwrap();
     assert_eq!(object.get("data.k").and_then(Value::as_str), Some("v"));
-    let object = metadata.get("default/a").unwrap();
+    let object = metadata.get(ObjectKey::namespaced("default", "a")).unwrap();
     assert!(object.path("data").unwrap().is_none());
     assert_eq!(object.typed().unwrap().metadata.labels.as_ref().unwrap()["app"], "web");
     let names: Vec<_> = informers.statuses().into_iter().map(|status| status.name).collect();
@@ -78,7 +78,7 @@ async fn dyi_004_what_happens_reaches_handlers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyi_005_they_begin_and_end_with_the_others() {
+async fn dyi_005_dynamic_informers_start_and_stop_with_the_others() {
     let (_server, client) = server().await;
     let informers = factory(&client);
     let (whole, metadata) = (informers.dynamic(&maps()), informers.metadata_of(&maps()));
@@ -92,9 +92,9 @@ async fn dyi_005_they_begin_and_end_with_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyi_006_all_that_can_be_said_of_informers_can_be_said_of_these() {
+async fn dyi_006_dynamic_informers_take_all_options() {
     let (_server, client) = server().await;
-    let slim = |map: crate::Obj<evenkeel_client::Unstructured>| {
+    let slim = |map: crate::Obj<evenkeel_client::Unstructured>| -> Result<_, crate::source::BoxError> {
         Ok(map.without(&evenkeel_core::json::JsonPaths::new(["data"])?)?)
     };
     let informers = InformerFactory::builder(&client)
@@ -105,7 +105,10 @@ async fn dyi_006_all_that_can_be_said_of_informers_can_be_said_of_these() {
     let (whole, metadata) = (informers.dynamic(&maps()).lister(), informers.metadata_of(&maps()).lister());
     let _running = informers.start();
     informers.wait_for_sync().await.unwrap();
-    let (whole, metadata) = (whole.get("other/c").unwrap(), metadata.get("other/c").unwrap());
+    let (whole, metadata) = (
+        whole.get(ObjectKey::namespaced("other", "c")).unwrap(),
+        metadata.get(ObjectKey::namespaced("other", "c")).unwrap(),
+    );
     assert!(whole.path("data").unwrap().is_none() && whole.label("app") == Some("web"));
     assert_eq!(metadata.label("app"), None);
 }

@@ -14,7 +14,7 @@ use evenkeel_client::Client;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use serde_json::{Value, json};
 
-use crate::{Event, Handler, InformerFactory, Lister};
+use crate::{Event, Handler, InformerFactory, Lister, ObjectKey};
 
 /// A server with two ConfigMaps in `default` and one in `other`.
 async fn server() -> (ApiServer, Client) {

@@ -3,11 +3,12 @@
 use k8s_openapi::api::core::v1::{Node, Pod, Secret};
 
 use super::*;
+use crate::source::BoxError;
 use crate::store::IndexError;
 use crate::{Index, Obj, Object};
 
 #[tokio::test(start_paused = true)]
-async fn fac_001_unless_said_everything_is_listed_and_the_last_word_counts() {
+async fn fac_001_by_default_everything_is_listed_and_the_last_option_wins() {
     let (server, client) = server().await;
     let plain = factory(&client);
     let maps = plain.lister::<ConfigMap>();
@@ -34,7 +35,7 @@ async fn fac_001_unless_said_everything_is_listed_and_the_last_word_counts() {
 async fn fac_002_there_is_one_informer_for_a_kind() {
     let (server, client) = server().await;
     let informers = InformerFactory::builder(&client)
-        .configure::<ConfigMap>(|maps| maps.informer(|maps| maps.index(Index::by_object("mine", |_| ["x"]))))
+        .configure::<ConfigMap>(|maps| maps.index(Index::by_object("mine", |_| ["x"])))
         .build();
     let (first, second) = (informers.of::<ConfigMap>(), informers.clone().of::<ConfigMap>());
     let taken = Index::by_object("late", |_: &Obj<ConfigMap>| ["x"]);
@@ -61,7 +62,7 @@ async fn fac_003_one_kind_may_resync_at_its_own_pace() {
     let informers = InformerFactory::builder(&client)
         .namespace("other")
         .resync(Duration::from_secs(10))
-        .resync_for::<ConfigMap>(Duration::from_secs(60))
+        .configure::<ConfigMap>(|maps| maps.resync(Duration::from_secs(60)))
         .build();
     let secret = json!({"metadata": {"name": "s"}, "stringData": {"k": "v"}});
     let secrets = client.api::<Secret>().namespace("other");
@@ -88,16 +89,23 @@ async fn fac_004_what_is_stored_is_what_the_transform_made() {
     };
     let informers = InformerFactory::builder(&client)
         .transform_all(slim)
-        .transform::<Namespace>(|namespace| Ok(namespace.without(&evenkeel_core::json::JsonPaths::new(["spec"])?)?))
+        .configure::<Namespace>(|kind| {
+            kind.transform(|namespace| -> Result<_, BoxError> {
+                Ok(namespace.without(&evenkeel_core::json::JsonPaths::new(["spec"])?)?)
+            })
+        })
         .build();
     let (maps, namespaces) = (informers.lister::<ConfigMap>(), informers.lister::<Namespace>());
     let _running = informers.start();
     informers.wait_for_sync().await.unwrap();
-    assert!(maps.get("default/a").unwrap().path("data").unwrap().is_none());
+    assert!(maps.get(ObjectKey::namespaced("default", "a")).unwrap().path("data").unwrap().is_none());
     assert!(namespaces.get("default").unwrap().path("spec").unwrap().is_none());
     create(&client, "default", "late", "web").await;
     settle().await;
-    assert!(maps.get("default/late").unwrap().path("data").unwrap().is_none(), "what a watch brings is changed too");
+    assert!(
+        maps.get(ObjectKey::namespaced("default", "late")).unwrap().path("data").unwrap().is_none(),
+        "what a watch brings is changed too"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,7 +145,7 @@ async fn fac_006_everything_is_indexed_by_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fac_007_asking_for_a_lister_is_asking_for_the_informer() {
+async fn fac_007_a_lister_requests_its_informer() {
     let (_server, client) = server().await;
     let informers = factory(&client);
     let maps = informers.lister::<ConfigMap>();

@@ -109,16 +109,15 @@ async fn ctn_002_informers_of_built_in_kinds_get_protobuf_in_lists_and_watches()
     let client = line.client();
     for watch_list in [true, false] {
         line.seen.lock().unwrap().clear();
-        let informers = InformerFactory::builder(&client)
-            .configure::<ConfigMap>(move |maps| maps.informer(move |maps| maps.watch_list(watch_list)))
-            .build();
+        let informers =
+            InformerFactory::builder(&client).configure::<ConfigMap>(|maps| maps.watch_list(watch_list)).build();
         let maps = informers.of::<ConfigMap>();
         let notes = Recorder::default();
         maps.add_handler(notes.clone()).unwrap();
         let running = informers.start();
         informers.wait_for_sync().await.unwrap();
         let lister = maps.lister();
-        let a = lister.get("default/a").unwrap();
+        let a = lister.get(ObjectKey::namespaced("default", "a")).unwrap();
         assert_eq!(
             (a.kind(), a.label("app"), a.typed().unwrap().data.as_ref().unwrap()["k"].as_str()),
             ("ConfigMap", Some("web"), "v")
@@ -130,7 +129,10 @@ async fn ctn_002_informers_of_built_in_kinds_get_protobuf_in_lists_and_watches()
         delete(&client, "default", "z").await;
         settle().await;
         assert_eq!(notes.take(), ["add default/z", "delete default/z", "update default/a"]);
-        assert_eq!(lister.get("default/a").unwrap().path("data.k").unwrap().unwrap().text(), "w");
+        assert_eq!(
+            lister.get(ObjectKey::namespaced("default", "a")).unwrap().path("data.k").unwrap().unwrap().text(),
+            "w"
+        );
         let seen = line.seen(MAPS);
         assert!(seen.iter().all(|(asked, came)| asked == BOTH && came.starts_with(PROTOBUF)), "{seen:?}");
         change(&client, "default", "a", json!({"k": "v"})).await;
@@ -158,13 +160,16 @@ async fn pb_015_and_dyi_001_custom_kinds_and_those_known_at_run_time_come_as_jso
     let metadata = informers.metadata::<ConfigMap>();
     let _more = informers.start();
     metadata.synced().await.unwrap();
-    assert_eq!(metadata.lister().get("default/a").unwrap().typed().unwrap().metadata.name.as_deref(), Some("a"));
+    assert_eq!(
+        metadata.lister().get(ObjectKey::namespaced("default", "a")).unwrap().typed().unwrap().metadata.name.as_deref(),
+        Some("a")
+    );
     let asked = line.asked(MAPS);
     assert!(asked.iter().all(|asked| asked.starts_with(&format!("{PROTOBUF};as=PartialObjectMetadata"))), "{asked:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_said_of_one_kind_counts_more_than_what_is_said_of_all_and_that_more_than_the_client() {
+async fn options_of_one_kind_override_those_of_the_factory_and_of_the_client() {
     let (_server, line) = Line::new(Manner::Fluent).await;
     let client = line.client();
     let info = Arc::new(ResourceInfo::of::<ConfigMap>());
@@ -179,7 +184,7 @@ async fn what_is_said_of_one_kind_counts_more_than_what_is_said_of_all_and_that_
     assert_eq!(line.asked(MAPS), set([JSON]));
     assert_eq!(line.asked("/api/v1/namespaces"), set([BOTH]));
     assert_eq!(line.asked("/api/v1/namespaces/default/configmaps"), set([BOTH]));
-    let object = handles.2.lister().get("default/a").unwrap().typed().unwrap();
+    let object = handles.2.lister().get(ObjectKey::namespaced("default", "a")).unwrap().typed().unwrap();
     assert_eq!(object.get("data.k").and_then(Value::as_str), Some("v"));
     assert_eq!((object.kind(), object.api_version()), (Some("ConfigMap"), Some("v1")));
 }

@@ -12,12 +12,12 @@ async fn inf_015_an_early_handler_sees_everything_from_the_first() {
     source.modify(pod("a")).unwrap();
     source.add(pod("b")).unwrap();
     source.delete(pod("a")).unwrap();
-    recorder.heard(4).await;
+    recorder.received(4).await;
     assert_eq!(recorder.take(), ["update a@1->2", "add b@3", "delete a@4"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_016_a_late_handler_is_told_what_is_there_then_what_happens() {
+async fn inf_016_a_late_handler_receives_stored_objects_then_changes() {
     let source = source();
     source.add(pod("a")).unwrap();
     source.add(pod("b")).unwrap();
@@ -25,7 +25,7 @@ async fn inf_016_a_late_handler_is_told_what_is_there_then_what_happens() {
     let late = Recorder::default();
     let registration = informer.add_handler(late.clone()).unwrap();
     source.modify(pod("a")).unwrap();
-    late.heard(3).await;
+    late.received(3).await;
     assert!(registration.has_synced());
     let mut log = late.take();
     assert_eq!(log.pop().as_deref(), Some("update a@1->3"));
@@ -48,7 +48,7 @@ async fn inf_016_nothing_is_lost_or_doubled_however_handlers_join() {
         recorders.push(recorder);
     }
     for recorder in &recorders {
-        recorder.heard(50).await;
+        recorder.received(50).await;
     }
     settle().await;
     for recorder in recorders {
@@ -102,7 +102,7 @@ async fn ihc_26_body() {
     assert_eq!(recorder.take_sorted(), ["initial a@1", "initial b@2", "initial c@3"]);
     source.add(pod("d")).unwrap();
     release.send(()).unwrap();
-    recorder.heard(4).await;
+    recorder.received(4).await;
     assert_eq!(recorder.take(), ["add d@4"]);
     drop(release);
     registration.remove();
@@ -112,7 +112,7 @@ async fn ihc_26_body() {
 async fn inf_018_a_handler_that_is_added_twice_is_two() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let recorder = Recorder::default();
     let first = informer.add_handler(recorder.clone()).unwrap();
     let second = informer.add_handler(recorder.clone()).unwrap();
@@ -122,15 +122,15 @@ async fn inf_018_a_handler_that_is_added_twice_is_two() {
     assert_eq!(recorder.take(), ["initial a@1", "initial a@1"]);
     first.remove();
     source.add(pod("b")).unwrap();
-    recorder.heard(3).await;
+    recorder.received(3).await;
     settle().await;
     assert_eq!(recorder.take(), ["add b@2"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_025_what_a_handler_is_told_is_in_the_store() {
+async fn inf_025_the_object_of_a_notification_is_in_the_store() {
     let source = source();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let (indexer, seen) = (informer.indexer(), Arc::new(Mutex::new(Vec::new())));
     let log = Arc::clone(&seen);
     let heard = watch::Sender::new(0);
@@ -160,7 +160,7 @@ async fn inf_025_what_a_handler_is_told_is_in_the_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_026_each_handler_hears_in_order() {
+async fn inf_026_each_handler_receives_in_order() {
     let source = source();
     let (_informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
     source.add(pod("a")).unwrap();
@@ -169,7 +169,7 @@ async fn inf_026_each_handler_hears_in_order() {
         source.modify(pod("a")).unwrap();
         expected.push(format!("update a@{}->{version}", version - 1));
     }
-    recorder.heard(199).await;
+    recorder.received(199).await;
     assert_eq!(recorder.log(), expected);
 }
 
@@ -197,7 +197,7 @@ async fn inf_016_nothing_is_lost_or_doubled_when_handlers_join_from_other_thread
     }
     let _source = writer.await.unwrap();
     for recorder in recorders {
-        recorder.heard(PODS).await;
+        recorder.received(PODS).await;
         let mut keys: Vec<String> = recorder.log().iter().map(|line| line.split(' ').nth(1).unwrap().into()).collect();
         keys.sort();
         keys.dedup();
@@ -211,7 +211,7 @@ async fn a_late_handler_does_not_hold_up_the_process_loop_while_objects_are_copi
         let source = source();
         source.add(pod("a")).unwrap();
         source.add(pod("b")).unwrap();
-        let informer = builder(&source).build();
+        let informer = informer_of(&source, options());
         let _running = informer.start();
         informer.synced().await.unwrap();
         let options = HandlerOptions::new().delivery(delivery);

@@ -8,7 +8,7 @@ use evenkeel_core::ResourceVersion;
 #[tokio::test(start_paused = true)]
 async fn inf_001_created_started_stopped_and_never_again() {
     let source = source();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     assert_eq!((informer.is_started(), informer.is_stopped()), (false, false));
     let running = informer.start();
     informer.synced().await.unwrap();
@@ -24,7 +24,7 @@ async fn inf_001_created_started_stopped_and_never_again() {
 #[tokio::test(start_paused = true)]
 async fn inf_002_a_second_start_returns_a_handle_that_stops_nothing() {
     let source = source();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let _running = informer.start();
     informer.start().stop().await;
     settle().await;
@@ -36,7 +36,7 @@ async fn inf_002_a_second_start_returns_a_handle_that_stops_nothing() {
 #[tokio::test(start_paused = true)]
 async fn inf_003_of_concurrent_starts_one_succeeds() {
     let source = source();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let runtime = tokio::runtime::Handle::current();
     let mut handles: Vec<RunningInformers> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
@@ -57,10 +57,10 @@ async fn inf_003_of_concurrent_starts_one_succeeds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_004_it_has_ended_when_the_last_handler_has_returned() {
+async fn inf_004_it_has_stopped_when_the_last_handler_has_returned() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let (release, released) = std::sync::mpsc::channel::<()>();
     let called = watch::Sender::new(false);
     let mut calls = called.subscribe();
@@ -104,7 +104,7 @@ async fn futures_poll<F: Future>(mut future: std::pin::Pin<&mut F>) -> Option<F:
 async fn inf_005_the_store_can_be_read_before_and_after() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let indexer = informer.indexer();
     assert!(indexer.list().is_empty());
     let running = informer.start();
@@ -115,9 +115,9 @@ async fn inf_005_the_store_can_be_read_before_and_after() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_006_synced_stays_true_and_a_stop_before_it_says_so() {
+async fn inf_006_synced_stays_true_and_a_stop_before_it_is_an_error() {
     let source = source();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     assert!(!informer.has_synced());
     let running = informer.start();
     informer.synced().await.unwrap();
@@ -125,7 +125,7 @@ async fn inf_006_synced_stays_true_and_a_stop_before_it_says_so() {
     assert!(informer.has_synced());
     informer.synced().await.unwrap();
 
-    let other = builder(&source).build();
+    let other = informer_of(&source, options());
     drop(other.start());
     let error = other.synced().await.unwrap_err();
     assert_eq!(error.to_string(), "informer pods has stopped: it did not sync");
@@ -135,9 +135,9 @@ async fn inf_006_synced_stays_true_and_a_stop_before_it_says_so() {
 #[tokio::test(start_paused = true)]
 async fn inf_008_informer_and_handler_have_names() {
     let source = source();
-    let informer = builder(&source).name("my pods").build();
+    let informer = informer_of(&source, options().name("my pods"));
     assert_eq!(informer.name(), "my pods");
-    assert_eq!(builder(&source).build().name(), "pods");
+    assert_eq!(informer_of(&source, options()).name(), "pods");
     let registration = informer.add_handler(Recorder::default().with(HandlerOptions::new().name("keys"))).unwrap();
     assert_eq!(registration.name(), "keys");
     let unnamed = informer.add_handler(Recorder::default()).unwrap();
@@ -150,7 +150,7 @@ async fn inf_008_informer_and_handler_have_names() {
 async fn inf_010_there_is_no_version_before_it_runs() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     assert_eq!(informer.last_sync_resource_version().as_str(), "");
     let _running = informer.start();
     informer.synced().await.unwrap();
@@ -166,7 +166,7 @@ async fn inf_012_store_and_handlers_see_what_the_transform_made() {
         let json = String::from_utf8_lossy(&object.raw().unwrap()).replace("small", "LARGE");
         Ok(Obj::from_json(object.resource(), json).unwrap())
     };
-    let informer = builder(&source).transform(upper).build();
+    let informer = informer_of(&source, options().transform(upper));
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let log = Arc::clone(&seen);
     let registration = informer
@@ -199,7 +199,7 @@ async fn inf_013_indexes_can_be_added_while_it_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_014_no_handler_is_added_to_what_has_ended() {
+async fn inf_014_a_stopped_informer_takes_no_handler() {
     let source = source();
     let (informer, running, _) = started(&source, HandlerOptions::new()).await;
     running.drain().await;
@@ -212,7 +212,7 @@ async fn inf_014_no_handler_is_added_to_what_has_ended() {
 async fn inf_030_without_handlers_the_store_is_kept_and_nothing_is_left_behind() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let running = informer.start();
     informer.synced().await.unwrap();
     source.add(pod("b")).unwrap();
@@ -227,7 +227,7 @@ async fn inf_030_without_handlers_the_store_is_kept_and_nothing_is_left_behind()
 #[tokio::test(start_paused = true)]
 async fn only_the_handle_of_its_start_stops_an_informer() {
     let source = source();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let running = informer.start();
     informer.synced().await.unwrap();
     let registration = informer.add_handler(Recorder::default()).unwrap();
@@ -246,20 +246,20 @@ async fn only_the_handle_of_its_start_stops_an_informer() {
 #[tokio::test(start_paused = true)]
 async fn a_dropped_registration_leaves_its_handler() {
     let source = source();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let recorder = Recorder::default();
     drop(informer.add_handler(recorder.clone()).unwrap());
     let _running = informer.start();
     drop(informer);
     source.add(pod("a")).unwrap();
-    recorder.heard(1).await;
+    recorder.received(1).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_subscription_removes_its_listener_and_stops_nothing() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let mut events = informer.subscribe(HandlerOptions::new()).unwrap();
     let _running = informer.start();
     assert_eq!(tell(&events.next().await.unwrap()), "initial a@1");
@@ -276,7 +276,7 @@ async fn a_dropped_subscription_removes_its_listener_and_stops_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn what_waits_for_an_informer_that_was_dropped_before_its_start_fails() {
-    let informer = builder(&source()).build();
+    let informer = informer_of(&source(), options());
     let (indexer, recorder) = (informer.indexer(), Recorder::default());
     let registration = informer.add_handler(recorder.clone()).unwrap();
     drop(informer);
@@ -318,7 +318,7 @@ async fn a_panic_of_the_source_stops_the_informer() {
             panic!("not this one");
         }
     }
-    let broken = SharedInformer::<Untyped>::builder(Broken, &pods()).build();
+    let broken = Informer::new(Broken, &pods(), options());
     let _running = broken.start();
     broken.stopped().await;
     assert!(broken.is_stopped() && broken.synced().await.is_err());
@@ -329,7 +329,7 @@ async fn drain_delivers_queued_notifications_and_stop_discards_them() {
     for (drains, expected) in [(true, 5), (false, 1)] {
         let source = source();
         (0..5).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
-        let informer = builder(&source).build();
+        let informer = informer_of(&source, options());
         let recorder = Recorder::default();
         let (gate, closed) = std::sync::mpsc::channel::<()>();
         let mut inner = recorder.clone();
@@ -339,7 +339,7 @@ async fn drain_delivers_queued_notifications_and_stop_discards_them() {
         };
         informer.add_handler(handler.with(HandlerOptions::new().may_block())).unwrap();
         let running = informer.start();
-        recorder.heard(1).await;
+        recorder.received(1).await;
         if drains {
             drop(gate);
             running.drain().await;
@@ -354,7 +354,7 @@ async fn drain_delivers_queued_notifications_and_stop_discards_them() {
 
 #[test]
 fn a_runtime_that_ends_takes_its_informers_along() {
-    let informer = builder(&source()).build();
+    let informer = informer_of(&source(), options());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (_running, registration) = runtime.block_on(async {
         let options = HandlerOptions::new().may_block();
@@ -373,7 +373,7 @@ fn a_runtime_that_ends_takes_its_informers_along() {
 async fn a_handler_that_may_block_may_wait_for_the_runtime() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
     let handler = move |event: Event<Untyped>| sender.blocking_send(tell(&event)).unwrap();
     let registration = informer.add_handler(handler.with(HandlerOptions::new().may_block())).unwrap();
@@ -384,7 +384,7 @@ async fn a_handler_that_may_block_may_wait_for_the_runtime() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_told_after_stop_has_returned() {
+async fn no_notification_is_delivered_after_the_handle_is_dropped() {
     let source = source().with_buffer(1000);
     let (informer, running, recorder) = started(&source, HandlerOptions::new()).await;
     (0..500).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));

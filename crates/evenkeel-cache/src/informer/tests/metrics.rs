@@ -28,7 +28,7 @@ async fn imt_005_queue_processing_and_store_are_measured() {
     let _local = ::metrics::set_default_local_recorder(&recorder);
     let source = source();
     source.add(pod("a")).unwrap();
-    let informer = builder(&source).name("met-005").build();
+    let informer = informer_of(&source, options().name("met-005"));
     let _running = informer.start();
     informer.synced().await.unwrap();
     source.add(pod("b")).unwrap();
@@ -50,7 +50,7 @@ async fn imt_004_every_informer_is_measured_whatever_it_is_called() {
     let _local = ::metrics::set_default_local_recorder(&recorder);
     let (first, second) = (source(), source());
     second.add(pod("a")).unwrap();
-    let informers = [&first, &second].map(|source| builder(source).name("met-004").build());
+    let informers = [&first, &second].map(|source| informer_of(source, options().name("met-004")));
     for informer in &informers {
         let _running = informer.start();
         informer.synced().await.unwrap();
@@ -60,13 +60,13 @@ async fn imt_004_every_informer_is_measured_whatever_it_is_called() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_handlers_have_yet_to_hear_is_measured() {
+async fn the_lag_of_handlers_is_measured() {
     let recorder = DebuggingRecorder::new();
     let metrics = recorder.snapshotter();
     let _local = ::metrics::set_default_local_recorder(&recorder);
     let source = source();
     (0..3).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
-    let informer = builder(&source).name("lagging").build();
+    let informer = informer_of(&source, options().name("lagging"));
     let mut events = informer.subscribe(HandlerOptions::new().name("slow")).unwrap();
     let _running = informer.start();
     informer.synced().await.unwrap();
@@ -92,7 +92,7 @@ async fn what_handlers_have_yet_to_hear_is_measured() {
 async fn a_recorder_that_is_installed_late_receives_everything() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let informer = builder(&source).name("late-recorder").build();
+    let informer = informer_of(&source, options().name("late-recorder"));
     let handler = |event: Event<Untyped>| assert_ne!(event.key().name(), "a", "as told");
     let registration = informer.add_handler(handler).unwrap();
     let _running = informer.start();
@@ -120,7 +120,7 @@ async fn handlers_of_one_name_have_gauges_of_their_own() {
     let _local = ::metrics::set_default_local_recorder(&recorder);
     let source = source();
     source.add(pod("a")).unwrap();
-    let informer = builder(&source).name("twins").build();
+    let informer = informer_of(&source, options().name("twins"));
     let options = || HandlerOptions::new().name("twin");
     let _stalled = informer.subscribe(options()).unwrap();
     let mut quick = informer.subscribe(options()).unwrap();

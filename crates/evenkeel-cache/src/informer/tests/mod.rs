@@ -19,7 +19,7 @@ use evenkeel_core::{Obj, Untyped};
 use tokio::sync::watch;
 
 use super::testing::{object, pods, tell};
-use super::{InformerBuilder, RunningInformers, SharedInformer};
+use super::{InformerOptions, RunningInformers, SharedInformer};
 use crate::handler::{Handler, HandlerOptions};
 use crate::testing::FakeSource;
 use crate::{Event, Object};
@@ -52,7 +52,7 @@ impl Recorder {
     }
 
     /// Waits until this much has been heard in all.
-    async fn heard(&self, events: usize) {
+    async fn received(&self, events: usize) {
         self.heard.subscribe().wait_for(|heard| *heard >= events).await.unwrap();
     }
 
@@ -72,8 +72,12 @@ fn source() -> FakeSource {
     FakeSource::new(pods())
 }
 
-fn builder(source: &FakeSource) -> InformerBuilder<Untyped> {
-    Informer::builder(source.clone(), source.resource())
+fn options() -> InformerOptions<Untyped> {
+    InformerOptions::new()
+}
+
+fn informer_of(source: &FakeSource, options: InformerOptions<Untyped>) -> Informer {
+    Informer::new(source.clone(), source.resource(), options)
 }
 
 /// A pod as a source takes it: what its version is, the source says.
@@ -94,7 +98,7 @@ async fn settle() {
 
 /// Starts an informer of this source, with a recorder that has processed the initial list.
 async fn started(source: &FakeSource, options: HandlerOptions) -> (Informer, RunningInformers, Recorder) {
-    let informer = builder(source).build();
+    let informer = informer_of(source, InformerOptions::new());
     let recorder = Recorder::default();
     let registration = informer.add_handler(recorder.clone().with(options)).unwrap();
     let running = informer.start();

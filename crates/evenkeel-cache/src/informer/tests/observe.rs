@@ -53,7 +53,7 @@ fn named(name: &'static str) -> HandlerOptions {
 async fn an_object_is_observed_from_the_watch_to_the_handler() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let scribe = Scribe::default();
     let _observation = informer.observe(scribe.clone());
     let registration = informer.add_handler(Recorder::default().with(named("h"))).unwrap();
@@ -88,7 +88,7 @@ async fn failures_reach_observers_and_the_error_handler() {
     let source = source();
     let errors = Arc::new(Mutex::new(0));
     let count = Arc::clone(&errors);
-    let informer = builder(&source).on_error(move |_| *count.lock().unwrap() += 1).build();
+    let informer = informer_of(&source, options().on_error(move |_| *count.lock().unwrap() += 1));
     let scribe = Scribe::default();
     let _observation = informer.observe(scribe.clone());
     source.fail_next_list(SourceError::Other("no such thing".into()));
@@ -100,7 +100,7 @@ async fn failures_reach_observers_and_the_error_handler() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_panics_is_told_of_and_an_observer_that_does_is_told_nothing_more() {
+async fn a_panic_of_a_handler_is_observed_and_an_observer_that_panics_is_skipped() {
     struct Broken(Arc<Mutex<usize>>);
     impl Observer for Broken {
         fn event(&self, _: InformerEvent<'_>) {
@@ -110,7 +110,7 @@ async fn a_handler_that_panics_is_told_of_and_an_observer_that_does_is_told_noth
     }
     let source = source();
     source.add(pod("a")).unwrap();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let (calls, scribe) = (Arc::new(Mutex::new(0)), Scribe::default());
     let _broken = informer.observe(Broken(Arc::clone(&calls)));
     let _observation = informer.observe(scribe.clone());
@@ -124,7 +124,7 @@ async fn a_handler_that_panics_is_told_of_and_an_observer_that_does_is_told_noth
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_a_handler_does_is_between_two_steps_on_its_thread() {
+async fn a_handler_call_is_between_two_events_on_its_thread() {
     thread_local!(static TOLD: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
     struct Marker;
     impl Observer for Marker {
@@ -138,7 +138,7 @@ async fn whatever_a_handler_does_is_between_two_steps_on_its_thread() {
     }
     let source = source();
     source.add(pod("a")).unwrap();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let _observation = informer.observe(Marker);
     let seen = Arc::new(Mutex::new(Vec::new()));
     let notes = Arc::clone(&seen);
@@ -154,7 +154,7 @@ async fn whatever_a_handler_does_is_between_two_steps_on_its_thread() {
 #[tokio::test(start_paused = true)]
 async fn an_observation_keeps_no_store_and_ends_when_it_is_dropped() {
     let source = source();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let (scribe, weak) = (Scribe::default(), informer.downgrade());
     let observation = informer.observe(scribe.clone());
     let running = informer.start();

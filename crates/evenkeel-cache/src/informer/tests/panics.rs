@@ -15,7 +15,7 @@ fn panicking(recorder: &Recorder) -> impl Handler<Untyped> + use<> {
 async fn with_pods(names: usize) -> (FakeSource, Informer) {
     let source = source();
     (0..names).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     (source, informer)
 }
 
@@ -25,7 +25,7 @@ async fn prc_006_a_panic_costs_its_notification_and_is_counted() {
     let recorder = Recorder::default();
     let registration = informer.add_handler(panicking(&recorder)).unwrap();
     let _running = informer.start();
-    recorder.heard(5).await;
+    recorder.received(5).await;
     settle().await;
     assert_eq!((registration.panics(), registration.delivered(), registration.lag().pending), (5, 5, 0));
     assert!(registration.is_active());
@@ -38,7 +38,7 @@ async fn prc_006_a_handler_can_be_removed_when_it_panics() {
     let handler = panicking(&recorder).with(HandlerOptions::new().on_panic(OnPanic::Remove));
     let registration = informer.add_handler(handler).unwrap();
     let _running = informer.start();
-    recorder.heard(1).await;
+    recorder.received(1).await;
     source.add(pod("more")).unwrap();
     settle().await;
     assert_eq!((recorder.log().len(), registration.panics(), registration.is_active()), (1, 1, false));

@@ -5,7 +5,7 @@ use crate::informer::QueueKind;
 
 /// A running informer of this source with this queue, and a recorder that has been told of everything.
 async fn with_queue(source: &FakeSource, kind: QueueKind) -> (Informer, RunningInformers, Recorder) {
-    let informer = builder(source).queue(kind).build();
+    let informer = informer_of(source, options().queue(kind));
     let recorder = Recorder::default();
     let registration = informer.add_handler(recorder.clone()).unwrap();
     let running = informer.start();
@@ -19,7 +19,7 @@ async fn ihc_11_a_list_replaces_everything_in_one_step() {
     for name in ["p1", "p2", "p3"] {
         source.add(pod(name)).unwrap();
     }
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let (indexer, log) = (informer.indexer(), Arc::new(Mutex::new(Vec::new())));
     let seen = Arc::clone(&log);
     informer
@@ -92,7 +92,7 @@ async fn ctl_008_the_store_decides_what_is_new() {
     let (_informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
     source.send(WatchEvent::Modified(object("a", 5)));
     source.send(WatchEvent::Added(object("a", 6)));
-    recorder.heard(2).await;
+    recorder.received(2).await;
     assert_eq!(recorder.take(), ["add a@5", "update a@5->6"]);
 }
 
@@ -105,7 +105,7 @@ async fn ctl_009_deletes_of_unknown_objects_are_ignored() {
         let (_informer, _running, recorder) = with_queue(&source, kind).await;
         source.send(WatchEvent::Deleted(object("nobody", 7)));
         source.delete(pod("a")).unwrap();
-        recorder.heard(2).await;
+        recorder.received(2).await;
         assert_eq!(recorder.take(), ["initial a@1", "delete a@2"]);
     }
 }
@@ -159,7 +159,7 @@ async fn ctl_012_a_resync_redelivers_everything_and_writes_nothing() {
         let source = source();
         source.add(pod("a")).unwrap();
         source.add(pod("b")).unwrap();
-        let informer = builder(&source).queue(kind).resync(Duration::from_secs(10)).build();
+        let informer = informer_of(&source, options().queue(kind).resync(Duration::from_secs(10)));
         let recorder = Recorder::default();
         informer.add_handler(recorder.clone()).unwrap();
         let _running = informer.start();
@@ -191,7 +191,7 @@ async fn ctl_026_a_relist_after_missed_changes_notifies_changed_and_new_objects(
 #[tokio::test(start_paused = true)]
 async fn ctl_006_synced_is_false_before_it_runs() {
     let source = source();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     settle().await;
     assert!(!informer.has_synced());
     assert!(source.requests().is_empty(), "nothing was asked of the server");
@@ -200,7 +200,7 @@ async fn ctl_006_synced_is_false_before_it_runs() {
 #[tokio::test(start_paused = true)]
 async fn ctl_001_it_runs_until_it_is_stopped_and_both_halves_have_ended() {
     let source = source();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let running = informer.start();
     informer.synced().await.unwrap();
     settle().await;
@@ -210,13 +210,13 @@ async fn ctl_001_it_runs_until_it_is_stopped_and_both_halves_have_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_keyed_queue_keeps_gone_and_back_apart_on_the_watch() {
+async fn the_keyed_queue_keeps_a_delete_and_an_add_of_the_watch_apart() {
     let source = source();
     source.add(labelled("a", "x", "A")).unwrap();
     let (_informer, _running, recorder) = with_queue(&source, QueueKind::Keyed).await;
     source.delete(labelled("a", "x", "A")).unwrap();
     source.add(labelled("a", "x", "B")).unwrap();
-    recorder.heard(3).await;
+    recorder.received(3).await;
     assert_eq!(recorder.take(), ["initial a@1", "delete a@2", "add a@3"]);
 }
 
@@ -239,7 +239,7 @@ async fn ctl_007_the_last_error_handler_is_the_one() {
         let counter = Arc::clone(counter);
         move |_: &crate::reflector::ReflectorFailure| *counter.lock().unwrap() += 1
     };
-    let informer = builder(&source).on_error(count(&first)).on_error(count(&second)).build();
+    let informer = informer_of(&source, options().on_error(count(&first)).on_error(count(&second)));
     let _running = informer.start();
     informer.synced().await.unwrap();
     assert_eq!((*first.lock().unwrap(), *second.lock().unwrap()), (0, 1));
@@ -248,7 +248,7 @@ async fn ctl_007_the_last_error_handler_is_the_one() {
 #[tokio::test(start_paused = true)]
 async fn ctl_010_the_store_is_written_before_a_handler_is_called() {
     let source = source();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let (indexer, found) = (informer.indexer(), Arc::new(Mutex::new(Vec::new())));
     let log = Arc::clone(&found);
     let registration = informer
@@ -272,7 +272,7 @@ async fn ctl_013_a_replacement_notifies_deletions_first_then_the_list_in_order()
     source.modify_without_event(pod("c")).unwrap();
     source.add_without_event(pod("d")).unwrap();
     source.reset_watch();
-    recorder.heard(7).await;
+    recorder.received(7).await;
     assert_eq!(recorder.take(), ["missed b@2", "update a@1->1", "update c@3->5", "add d@6"]);
 }
 
@@ -280,7 +280,7 @@ async fn ctl_013_a_replacement_notifies_deletions_first_then_the_list_in_order()
 async fn ctl_014_the_store_has_the_whole_list_before_its_notifications() {
     for (kind, complete) in [(QueueKind::Ordered, true), (QueueKind::OrderedPerItem, true)] {
         let source = source();
-        let informer = builder(&source).queue(kind).build();
+        let informer = informer_of(&source, options().queue(kind));
         (0..10).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
         let (indexer, sizes) = (informer.indexer(), Arc::new(Mutex::new(Vec::new())));
         let log = Arc::clone(&sizes);
@@ -306,7 +306,7 @@ async fn ctl_016_deltas_of_one_object_are_applied_oldest_first() {
     ] {
         source.send(event);
     }
-    recorder.heard(5).await;
+    recorder.received(5).await;
     assert_eq!(recorder.take(), ["add a@1", "update a@1->3", "delete a@4", "add a@5", "add b@2"]);
     assert_eq!(stored(&informer), ["a@5", "b@2"]);
 }
@@ -317,7 +317,7 @@ async fn ctl_017_events_that_come_together_are_one_step_of_the_store() {
     let (informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
     let before = informer.shared.table.commits();
     (0..20).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
-    recorder.heard(20).await;
+    recorder.received(20).await;
     assert_eq!(informer.shared.table.commits(), before + 1);
     let expected: Vec<String> = (0..20).map(|i| format!("add p{i}@{}", i + 1)).collect();
     assert_eq!(recorder.take(), expected);
@@ -328,7 +328,7 @@ async fn ctl_022_a_panic_of_an_index_function_does_not_end_the_process_loop() {
     let source = source();
     source.add(pod("a")).unwrap();
     let index = crate::Index::by_object("broken", |_: &Object| -> Vec<String> { panic!("not this one") });
-    let informer = builder(&source).index(index).build();
+    let informer = informer_of(&source, options().index(index));
     let _running = informer.start();
     informer.synced().await.unwrap();
     source.add(pod("b")).unwrap();
@@ -342,7 +342,7 @@ async fn ctl_022_a_panic_of_an_index_function_does_not_end_the_process_loop() {
 async fn prc_010_a_handler_has_synced_after_its_first_calls_not_after_they_were_queued() {
     let source = source();
     (0..3).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let mut events = informer.subscribe(HandlerOptions::new()).unwrap();
     let _running = informer.start();
     informer.synced().await.unwrap();
@@ -357,11 +357,11 @@ async fn prc_010_a_handler_has_synced_after_its_first_calls_not_after_they_were_
 }
 
 #[tokio::test(start_paused = true)]
-async fn prc_011_a_handler_that_joins_while_it_starts_is_told_everything_before_it_has_synced() {
+async fn prc_011_a_handler_added_during_the_start_receives_everything_before_it_has_synced() {
     for rounds in 0..20 {
         let source = source();
         (0..3).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
-        let informer = builder(&source).build();
+        let informer = informer_of(&source, options());
         let _running = informer.start();
         for _ in 0..rounds {
             tokio::task::yield_now().await;

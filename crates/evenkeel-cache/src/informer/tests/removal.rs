@@ -6,7 +6,7 @@ use super::*;
 async fn inf_019_removing_again_or_before_the_start_or_after_the_end_is_fine() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let recorder = Recorder::default();
     let early = informer.add_handler(recorder.clone()).unwrap();
     early.remove();
@@ -29,7 +29,7 @@ async fn inf_019_removing_again_or_before_the_start_or_after_the_end_is_fine() {
 async fn blocked() -> (RunningInformers, super::super::Registration, Recorder, std::sync::mpsc::Sender<()>) {
     let source = source();
     (0..11).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let recorder = Recorder::default();
     let (release, released) = std::sync::mpsc::channel::<()>();
     let mut inner = recorder.clone();
@@ -39,7 +39,7 @@ async fn blocked() -> (RunningInformers, super::super::Registration, Recorder, s
     };
     let registration = informer.add_handler(handler.with(HandlerOptions::new().may_block())).unwrap();
     let running = informer.start();
-    recorder.heard(1).await;
+    recorder.received(1).await;
     (running, registration, recorder, release)
 }
 
@@ -67,7 +67,7 @@ async fn inf_021_shutdown_of_a_handler_waits_for_its_last_call() {
     drop(release);
     waiting.await.unwrap();
     assert_eq!(recorder.log().len(), 1);
-    let never = builder(&source()).build();
+    let never = informer_of(&source(), options());
     never.add_handler(Recorder::default()).unwrap().shutdown().await;
 }
 
@@ -79,13 +79,13 @@ async fn inf_022_a_registration_knows_its_informer() {
     let registration = other.add_handler(Recorder::default()).unwrap();
     registration.shutdown().await;
     second.add(pod("a")).unwrap();
-    recorder.heard(1).await;
+    recorder.received(1).await;
     assert_eq!(recorder.take(), ["add a@1"], "nobody else was removed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn inf_023_what_was_removed_before_it_had_synced_never_does() {
-    let informer = builder(&source()).build();
+    let informer = informer_of(&source(), options());
     let registration = informer.add_handler(Recorder::default()).unwrap();
     registration.remove();
     let _running = informer.start();
@@ -96,10 +96,10 @@ async fn inf_023_what_was_removed_before_it_had_synced_never_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_024_a_handler_may_remove_itself_even_while_the_informer_ends() {
+async fn inf_024_a_handler_may_remove_itself_while_the_informer_stops() {
     let source = source();
     (0..3).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let own: Arc<Mutex<Option<super::super::Registration>>> = Arc::default();
     let (slot, recorder) = (Arc::clone(&own), Recorder::default());
     let running: Arc<Mutex<Option<RunningInformers>>> = Arc::default();
@@ -136,7 +136,7 @@ async fn ihc_29_removal_shutdown_and_stop_with_a_handler_in_a_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn prc_008_what_waits_can_be_told_before_the_end() {
+async fn prc_008_a_drain_delivers_queued_notifications() {
     let (running, registration, recorder, release) = blocked().await;
     drop(release);
     running.drain().await;
@@ -146,7 +146,7 @@ async fn prc_008_what_waits_can_be_told_before_the_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_may_hold_its_own_informer_and_be_removed_before_the_start() {
-    let informer = builder(&source()).build();
+    let informer = informer_of(&source(), options());
     let (own, weak) = (informer.clone(), informer.downgrade());
     let registration = informer.add_handler(move |_: Event<Untyped>| drop(own.clone())).unwrap();
     drop(informer);
@@ -159,7 +159,7 @@ async fn a_handler_may_hold_its_own_informer_and_be_removed_before_the_start() {
 async fn a_handler_that_removes_itself_has_nothing_pending() {
     let source = source();
     (0..3).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let own: Arc<Mutex<Option<super::super::Registration>>> = Arc::default();
     let slot = Arc::clone(&own);
     let registration =
@@ -174,7 +174,7 @@ async fn a_handler_that_removes_itself_has_nothing_pending() {
 
 #[tokio::test(start_paused = true)]
 async fn a_filter_leaves_the_handler_its_options() {
-    let informer = builder(&source()).build();
+    let informer = informer_of(&source(), options());
     let inner = Recorder::default().with(HandlerOptions::new().name("inner").resync(Duration::from_secs(7)));
     let registration = informer.add_handler(crate::Filter::new(|_: &Object| true, inner)).unwrap();
     assert_eq!((registration.name(), registration.resync_period()), ("inner", Duration::from_secs(7)));

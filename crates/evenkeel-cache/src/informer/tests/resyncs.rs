@@ -3,10 +3,10 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn ihc_04_a_handler_that_asks_is_told_again_though_the_informer_does_not() {
+async fn ihc_04_a_handler_with_a_resync_period_is_resynced_without_one_of_the_informer() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let (asks, silent) = (Recorder::default(), Recorder::default());
     informer.add_handler(asks.clone().with(HandlerOptions::new().resync(Duration::from_secs(30)))).unwrap();
     informer.add_handler(silent.clone()).unwrap();
@@ -33,7 +33,7 @@ async fn a_late_handler_can_bring_resyncs_to_an_informer_that_has_none() {
 async fn rsy_010_a_check_without_due_handlers_does_nothing() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let informer = builder(&source).resync(Duration::from_secs(1)).build();
+    let informer = informer_of(&source, options().resync(Duration::from_secs(1)));
     let recorder = Recorder::default();
     informer.add_handler(recorder.clone().with(HandlerOptions::new().resync(Duration::from_secs(10)))).unwrap();
     let _running = informer.start();
@@ -49,7 +49,7 @@ async fn rsy_010_a_check_without_due_handlers_does_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_registration_returns_its_resync_period() {
-    let informer = builder(&source()).resync(Duration::from_secs(60)).build();
+    let informer = informer_of(&source(), options().resync(Duration::from_secs(60)));
     let often =
         informer.add_handler(Recorder::default().with(HandlerOptions::new().resync(Duration::from_secs(5)))).unwrap();
     let default = informer.add_handler(Recorder::default()).unwrap();

@@ -4,10 +4,10 @@ use super::*;
 use crate::handler::Delivery;
 
 #[tokio::test(start_paused = true)]
-async fn prc_002_of_64_handlers_one_stalls_and_63_hear_everything() {
+async fn prc_002_one_of_64_handlers_stalls_and_63_receive_everything() {
     let source = source().with_buffer(10_000);
     (0..10).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let recorders: Vec<Recorder> = (0..63).map(|_| Recorder::default()).collect();
     for recorder in &recorders {
         informer.add_handler(recorder.clone()).unwrap();
@@ -27,7 +27,7 @@ async fn prc_002_of_64_handlers_one_stalls_and_63_hear_everything() {
         }
     }
     for recorder in &recorders {
-        recorder.heard(3010).await;
+        recorder.received(3010).await;
         assert_eq!(recorder.log().len(), 3010);
     }
     let behind = stalled.registration().lag();
@@ -44,9 +44,9 @@ async fn prc_002_of_64_handlers_one_stalls_and_63_hear_everything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn prc_001_a_handler_that_hears_everything_has_a_queue_that_grows_and_shows() {
+async fn prc_001_the_queue_of_a_slow_handler_grows_visibly() {
     let source = source().with_buffer(10_000);
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let mut slow = informer.subscribe(HandlerOptions::new()).unwrap();
     let _running = informer.start();
     informer.synced().await.unwrap();
@@ -62,10 +62,10 @@ async fn prc_001_a_handler_that_hears_everything_has_a_queue_that_grows_and_show
 }
 
 #[tokio::test(start_paused = true)]
-async fn prc_003_what_is_told_before_a_handler_runs_waits_for_it() {
+async fn prc_003_notifications_wait_for_a_handler_that_has_not_started() {
     let source = source().with_buffer(10_000);
     source.add(pod("a")).unwrap();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let mut events = informer.subscribe(HandlerOptions::new()).unwrap();
     let _running = informer.start();
     informer.synced().await.unwrap();

@@ -21,7 +21,7 @@ async fn ctl_024_handlers_and_store_see_only_what_was_transformed() {
     let source = source();
     source.add(pod("a")).unwrap();
     let calls = Arc::default();
-    let informer = builder(&source).transform(counting(&calls)).build();
+    let informer = informer_of(&source, options().transform(counting(&calls)));
     let seen: Arc<Mutex<Vec<bool>>> = Arc::default();
     let log = Arc::clone(&seen);
     let heard = watch::Sender::new(0);
@@ -50,11 +50,11 @@ async fn ctl_025_a_resync_transforms_nothing_again() {
     let source = source();
     source.add(pod("a")).unwrap();
     let calls = Arc::default();
-    let informer = builder(&source).transform(counting(&calls)).resync(Duration::from_secs(1)).build();
+    let informer = informer_of(&source, options().transform(counting(&calls)).resync(Duration::from_secs(1)));
     let recorder = Recorder::default();
     informer.add_handler(recorder.clone()).unwrap();
     let _running = informer.start();
-    recorder.heard(5).await;
+    recorder.received(5).await;
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
@@ -64,15 +64,15 @@ async fn a_relist_transforms_only_what_has_changed() {
     source.add(pod("a")).unwrap();
     source.add(pod("b")).unwrap();
     let calls = Arc::default();
-    let informer = builder(&source).transform(counting(&calls)).build();
+    let informer = informer_of(&source, options().transform(counting(&calls)));
     let recorder = Recorder::default();
     informer.add_handler(recorder.clone()).unwrap();
     let _running = informer.start();
-    recorder.heard(2).await;
+    recorder.received(2).await;
     let before = informer.indexer().get("a").unwrap();
     source.modify_without_event(pod("b")).unwrap();
     source.reset_watch();
-    recorder.heard(4).await;
+    recorder.received(4).await;
     assert_eq!(calls.load(Ordering::Relaxed), 3);
     let after = informer.indexer().get("a").unwrap();
     assert_eq!(
@@ -89,14 +89,14 @@ async fn ihc_27_a_transform_cannot_change_which_object_it_is() {
         source.add(pod("pod1")).unwrap();
         let failures: Arc<Mutex<Vec<String>>> = Arc::default();
         let log = Arc::clone(&failures);
-        let informer = builder(&source)
+        let options = options()
             .queue(kind)
             .transform(|object: Object| -> Result<Object, Infallible> {
                 let json = String::from_utf8_lossy(&object.raw().unwrap()).replace("\"pod1\"", "\"POD1\"");
                 Ok(Obj::from_json(object.resource(), json).unwrap())
             })
-            .on_error(move |failure| log.lock().unwrap().push(failure.error.to_string()))
-            .build();
+            .on_error(move |failure| log.lock().unwrap().push(failure.error.to_string()));
+        let informer = informer_of(&source, options);
         let recorder = Recorder::default();
         informer.add_handler(recorder.clone()).unwrap();
         let _running = informer.start();
@@ -115,7 +115,7 @@ async fn a_transform_that_panics_is_an_error_of_its_object() {
     source.add(pod("bad")).unwrap();
     let errors = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&errors);
-    let informer = builder(&source)
+    let options = options()
         .transform(|object: Object| -> Result<Object, std::convert::Infallible> {
             assert_ne!(object.key().name(), "bad", "not this one");
             Ok(object)
@@ -123,8 +123,8 @@ async fn a_transform_that_panics_is_an_error_of_its_object() {
         .on_error(move |failure: &crate::reflector::ReflectorFailure| {
             seen.lock().unwrap().push(failure.error.to_string());
             panic!("an error handler that panics is contained as well");
-        })
-        .build();
+        });
+    let informer = informer_of(&source, options);
     let _running = informer.start();
     informer.synced().await.unwrap();
     source.add(pod("b")).unwrap();
@@ -146,7 +146,7 @@ async fn an_index_function_that_panics_does_not_stop_the_informer() {
         assert_ne!(object.key().name(), "bad", "not this one");
         [object.key().name().to_owned()]
     });
-    let informer = builder(&source).index(index).build();
+    let informer = informer_of(&source, options().index(index));
     let _running = informer.start();
     informer.synced().await.unwrap();
     source.add(pod("b")).unwrap();

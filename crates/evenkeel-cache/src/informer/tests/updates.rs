@@ -21,7 +21,7 @@ async fn relist(source: &FakeSource) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ihc_01_without_resyncs_a_relist_tells_of_everything() {
+async fn ihc_01_without_resyncs_a_relist_delivers_everything() {
     let source = source();
     source.add(pod("pod1")).unwrap();
     let (_informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
@@ -32,14 +32,14 @@ async fn ihc_01_without_resyncs_a_relist_tells_of_everything() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_034_before_the_first_look_for_resyncs_everybody_hears_of_what_a_relist_brings() {
+async fn inf_034_before_the_first_resync_check_a_relist_reaches_all_handlers() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let informer = builder(&source).build();
+    let informer = informer_of(&source, options());
     let (never, hourly) =
         (with_handler(&informer, NO_RESYNC).await, with_handler(&informer, Duration::from_secs(3600)).await);
     let _running = informer.start();
-    never.heard(1).await;
+    never.received(1).await;
     relist(&source).await;
     assert_eq!(never.log(), ["initial a@1", "update a@1->1"]);
     assert_eq!(hourly.log(), ["initial a@1", "update a@1->1"]);
@@ -48,7 +48,7 @@ async fn inf_034_before_the_first_look_for_resyncs_everybody_hears_of_what_a_rel
 /// An informer that looks for resyncs each second, with a handler that wants none and one that wants all of them, after the
 /// first look.
 async fn after_a_tick(source: &FakeSource) -> (Informer, RunningInformers, Recorder, Recorder) {
-    let informer = builder(source).resync(SECOND).build();
+    let informer = informer_of(source, options().resync(SECOND));
     let (never, each) = (with_handler(&informer, NO_RESYNC).await, with_handler(&informer, SECOND).await);
     let running = informer.start();
     informer.synced().await.unwrap();
@@ -59,7 +59,7 @@ async fn after_a_tick(source: &FakeSource) -> (Informer, RunningInformers, Recor
 }
 
 #[tokio::test(start_paused = true)]
-async fn ihc_02_after_a_resync_a_relist_tells_others_only_of_changes() {
+async fn ihc_02_after_a_resync_a_relist_delivers_only_changes_to_others() {
     let source = source();
     source.add(pod("pod1")).unwrap();
     source.add(pod("pod2")).unwrap();
@@ -67,7 +67,7 @@ async fn ihc_02_after_a_resync_a_relist_tells_others_only_of_changes() {
     source.add_without_event(pod("pod3")).unwrap();
     source.modify_without_event(pod("pod2")).unwrap();
     source.reset_watch();
-    never.heard(4).await;
+    never.received(4).await;
     assert_eq!(never.take_sorted(), ["add pod3@3", "update pod2@2->4"]);
     settle().await;
     let heard: Vec<String> = each.take_sorted();
@@ -77,7 +77,7 @@ async fn ihc_02_after_a_resync_a_relist_tells_others_only_of_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_035_a_handler_without_resyncs_hears_of_no_unchanged_object_after_a_look() {
+async fn inf_035_a_handler_without_resyncs_receives_no_unchanged_object_after_a_check() {
     let source = source();
     source.add(pod("a")).unwrap();
     let (_informer, _running, never, _) = after_a_tick(&source).await;
@@ -101,7 +101,7 @@ async fn ihc_03_a_change_that_kept_its_version_is_a_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_036_what_a_watch_says_is_told_whatever_its_version() {
+async fn inf_036_watch_events_are_delivered_whatever_their_version() {
     let source = source();
     let (_informer, _running, never, _) = after_a_tick(&source).await;
     for _ in 0..2 {
@@ -119,14 +119,14 @@ async fn inf_031_the_same_version_from_a_list_is_no_change() {
     let (_informer, _running, never, each) = after_a_tick(&source).await;
     source.modify_without_event(pod("a")).unwrap();
     source.reset_watch();
-    never.heard(3).await;
+    never.received(3).await;
     settle().await;
     assert_eq!(never.take(), ["update a@1->3"]);
     assert!(each.take().contains(&"update b@2->2".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_032_resyncs_reach_those_who_are_due() {
+async fn inf_032_resyncs_reach_the_handlers_that_are_due() {
     let source = source();
     source.add(pod("a")).unwrap();
     let (_informer, _running, never, each) = after_a_tick(&source).await;
@@ -136,14 +136,14 @@ async fn inf_032_resyncs_reach_those_who_are_due() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_033_each_look_decides_anew_who_is_due() {
+async fn inf_033_each_check_decides_which_handlers_are_due() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let informer = builder(&source).resync(SECOND).build();
+    let informer = informer_of(&source, options().resync(SECOND));
     let (second, third) = (with_handler(&informer, SECOND * 2).await, with_handler(&informer, SECOND * 3).await);
     let _running = informer.start();
-    second.heard(1).await;
-    third.heard(1).await;
+    second.received(1).await;
+    third.received(1).await;
     tokio::time::sleep(SECOND / 2).await;
     let mut heard = Vec::new();
     for _ in 0..6 {
@@ -157,7 +157,7 @@ async fn inf_033_each_look_decides_anew_who_is_due() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_037_a_resync_is_for_those_who_were_due_at_the_tick() {
+async fn inf_037_a_resync_reaches_the_handlers_that_were_due_at_the_tick() {
     let source = source();
     source.add(pod("a")).unwrap();
     let (informer, _running, never, each) = after_a_tick(&source).await;
@@ -173,7 +173,7 @@ async fn inf_037_a_resync_is_for_those_who_were_due_at_the_tick() {
 async fn inf_038_a_resync_is_an_update_to_the_same_version() {
     let source = source();
     source.add(pod("a")).unwrap();
-    let informer = builder(&source).resync(SECOND).build();
+    let informer = informer_of(&source, options().resync(SECOND));
     let same: Arc<Mutex<Vec<bool>>> = Arc::default();
     let log = Arc::clone(&same);
     informer
@@ -190,7 +190,7 @@ async fn inf_038_a_resync_is_an_update_to_the_same_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ihc_30_gone_and_back_during_an_outage_is_one_update() {
+async fn ihc_30_deleted_and_created_during_an_outage_is_one_update() {
     let source = source();
     source.add(labelled("pod1", "x", "A")).unwrap();
     let (_informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
@@ -211,7 +211,7 @@ async fn ihc_30_gone_and_back_during_an_outage_is_one_update() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_027_gone_and_back_between_two_lists_is_one_update() {
+async fn inf_027_deleted_and_created_between_two_lists_is_one_update() {
     let source = source();
     source.add(labelled("a", "x", "A")).unwrap();
     let (informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
@@ -228,7 +228,7 @@ async fn inf_028_each_event_of_a_watch_is_a_call_and_a_relist_folds() {
     source.add(pod("a")).unwrap();
     let (_informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
     (0..3).for_each(|_| drop(source.modify(pod("a")).unwrap()));
-    recorder.heard(4).await;
+    recorder.received(4).await;
     assert_eq!(recorder.take(), ["initial a@1", "update a@1->2", "update a@2->3", "update a@3->4"]);
     (0..3).for_each(|_| drop(source.modify_without_event(pod("a")).unwrap()));
     relist(&source).await;

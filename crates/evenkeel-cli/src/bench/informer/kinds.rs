@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use evenkeel_cache::reflector::Recovery;
 use evenkeel_cache::source::ApiSource;
-use evenkeel_cache::{Registration, RunningInformers, SharedInformer, transform};
+use evenkeel_cache::{InformerOptions, Registration, RunningInformers, SharedInformer, transform};
 use evenkeel_client::api::scope::Scope;
 use evenkeel_client::{Api, Client};
 use evenkeel_core::{Obj, ResourceInfo};
@@ -116,7 +116,7 @@ impl Setup {
         let source = ApiSource::new(api);
         let info = Arc::clone(source.resource());
         let failures = self.failures.clone();
-        let builder = SharedInformer::builder(source, &info)
+        let options = InformerOptions::new()
             // Before the storm a failure ends the run, unless the reflector falls back to another request.
             .on_error(move |trouble| {
                 if trouble.next != (Recovery::Relist { after: Duration::ZERO }) {
@@ -124,10 +124,11 @@ impl Setup {
                 }
             });
         let lighter = transform::drop_managed_fields();
-        match self.light {
-            true => builder.transform(move |object: Obj<K>| lighter(object.cast()).map(Obj::cast)).build(),
-            false => builder.build(),
-        }
+        let options = match self.light {
+            true => options.transform(move |object: Obj<K>| lighter(object.cast()).map(Obj::cast)),
+            false => options,
+        };
+        SharedInformer::new(source, &info, options)
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use evenkeel_cache::informer::RunningInformers;
 use evenkeel_cache::testing::FakeSource;
-use evenkeel_cache::{HandlerOptions, SharedInformer};
+use evenkeel_cache::{HandlerOptions, InformerOptions, SharedInformer};
 use evenkeel_core::ObjectKey;
 use evenkeel_queue::WorkQueue;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -39,7 +39,7 @@ impl Fixture {
         for name in names {
             source.add(map(name)).unwrap();
         }
-        let informer = Informer::builder(source.clone(), source.resource()).name("maps").build();
+        let informer = Informer::new(source.clone(), source.resource(), InformerOptions::new().name("maps"));
         let queue = WorkQueue::rate_limited("work");
         let handler = enqueue_key(&queue).with(HandlerOptions::new().name("fill"));
         let registration = informer.add_handler(handler).unwrap();

@@ -1,4 +1,4 @@
-//! What goes wrong, and when.
+//! [`FaultInjector`]: injects faults into server and network at random times.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,46 +11,46 @@ use serde_json::json;
 use tokio::sync::RwLock;
 use tokio::time::sleep;
 
-use crate::net::{Net, Weather};
+use crate::net::{Net, NetworkState};
 use crate::truth::Truth;
 
-/// What the informer's client calls itself, so that faults befall nobody else.
+/// User agent of the informer's client, so that faults affect no other client.
 pub(crate) const AGENT: &str = "chaos-informer";
 
-/// Makes things go wrong.
-pub(crate) struct Misfortune {
+/// Injects faults into server and network.
+pub(crate) struct FaultInjector {
     pub(crate) server: Arc<ApiServer>,
     pub(crate) net: Net,
     pub(crate) random: fastrand::Rng,
     pub(crate) truth: Arc<Mutex<Truth>>,
-    /// Has those who write pause.
+    /// Pauses the writers.
     pub(crate) gate: Arc<RwLock<()>>,
-    /// What the server goes back to, once.
+    /// The backup to restore, once.
     pub(crate) backup: Option<Snapshot>,
 }
 
-impl Misfortune {
-    /// Strikes so many times, then lets everything be well.
-    pub(crate) async fn strike(mut self, times: usize) {
+impl FaultInjector {
+    /// Injects this many faults, then clears all of them.
+    pub(crate) async fn run(mut self, times: usize) {
         let backup_at = self.random.usize(times / 2..times);
         for time in 0..times {
-            let weather = if self.random.u8(..10) < 7 { Weather::Stormy } else { Weather::Calm };
-            self.net.set(weather);
+            let network = if self.random.u8(..10) < 7 { NetworkState::Lossy } else { NetworkState::Healthy };
+            self.net.set(network);
             if self.random.bool() {
                 self.net.lose_connections();
             }
             sleep(Duration::from_millis(self.random.u64(100..20_000))).await;
             match self.backup.take_if(|_| time == backup_at) {
-                Some(backup) => self.go_back(&backup).await,
-                None => self.strike_once().await,
+                Some(backup) => self.restore_backup(&backup).await,
+                None => self.inject_one().await,
             }
         }
-        self.net.set(Weather::Calm);
+        self.net.set(NetworkState::Healthy);
         self.server.faults().clear();
         self.server.faults().lag_replica(0);
     }
 
-    async fn strike_once(&mut self) {
+    async fn inject_one(&mut self) {
         let faults = self.server.faults();
         let random = &mut self.random;
         match random.u8(..16) {
@@ -64,13 +64,13 @@ impl Misfortune {
             }
             6 | 7 => {
                 let failure = busy(random.u32(1..8));
-                self.befall(Rule::new(Action::Status(Box::new(failure))), 4);
+                self.inject(Rule::new(Action::Status(Box::new(failure))), 4);
                 self.net.lose_connections();
             }
             8 => {
                 let code = *random.choice(&[410, 500, 503, 504]).unwrap_or(&500);
                 let failure = Status::failure(code, Reason::default(), "out of order");
-                self.befall(Rule::new(Action::Status(Box::new(failure))), 3);
+                self.inject(Rule::new(Action::Status(Box::new(failure))), 3);
                 self.net.lose_connections();
             }
             9 => {
@@ -79,28 +79,28 @@ impl Misfortune {
                     0 => Rule::new(Action::Drop),
                     _ => Rule::new(Action::Delay(Duration::from_millis(random.u64(1..5000)))).watches(false),
                 };
-                self.befall(rule, 3);
+                self.inject(rule, 3);
             }
             10 => {
-                // A list that is never answered would have to be ended by a time limit of the client.
-                self.befall(Rule::new(Action::Hang).watches(true), 1);
+                // Only a client timeout would end a list without a response.
+                self.inject(Rule::new(Action::Hang).watches(true), 1);
             }
             _ => {
                 let action = watch_fault(random);
-                self.befall(Rule::watch(action), 2);
+                self.inject(Rule::watch(action), 2);
             }
         }
     }
 
-    /// The next requests of the informer fare like this.
-    fn befall(&mut self, rule: Rule, most: u64) {
+    /// Applies a rule to the next requests of the informer.
+    fn inject(&mut self, rule: Rule, most: u64) {
         let times = self.random.u64(1..=most);
         self.server.faults().add(rule.user_agent(AGENT).times(times));
     }
 
-    /// The server is gone for a while. When it comes back it may have forgotten what happened before.
+    /// Refuses connections for a while. Afterwards the server may have lost its watch history.
     async fn outage(&mut self) {
-        self.net.set(Weather::Refusing);
+        self.net.set(NetworkState::Refusing);
         self.net.lose_connections();
         sleep(Duration::from_millis(self.random.u64(10..40_000))).await;
         match self.random.u8(..3) {
@@ -108,13 +108,13 @@ impl Misfortune {
             1 => self.server.faults().reset_history(),
             _ => {}
         }
-        self.net.set(if self.random.bool() { Weather::Stormy } else { Weather::Calm });
+        self.net.set(if self.random.bool() { NetworkState::Lossy } else { NetworkState::Healthy });
     }
 
-    /// The server goes back to a backup. Its operator does as one has to: nobody is let in before versions are beyond all
-    /// that were ever given out, and those before it count as too old.
-    async fn go_back(&mut self, backup: &Snapshot) {
-        self.net.set(Weather::Refusing);
+    /// Restores a backup as an operator must: the server accepts connections only when its revision is beyond all that were
+    /// ever issued, and older revisions are compacted.
+    async fn restore_backup(&mut self, backup: &Snapshot) {
+        self.net.set(NetworkState::Refusing);
         self.net.lose_connections();
         let gate = Arc::clone(&self.gate);
         let _closed = gate.write().await;
@@ -122,14 +122,14 @@ impl Misfortune {
         self.truth.lock().unwrap().backup();
         self.server.restore(backup);
         let namespaces = self.server.client().api::<Namespace>();
-        let mut round = 0;
+        let mut writes = 0;
         while self.server.stats().revision <= reached {
-            round += 1;
-            let patch = Patch::merge(&json!({"metadata": {"annotations": {"round": round.to_string()}}}));
+            writes += 1;
+            let patch = Patch::merge(&json!({"metadata": {"annotations": {"writes": writes.to_string()}}}));
             namespaces.patch("default", &patch).await.unwrap();
         }
         self.server.faults().compact_now();
-        self.net.set(Weather::Calm);
+        self.net.set(NetworkState::Healthy);
     }
 }
 
@@ -138,7 +138,7 @@ fn busy(retry_after_seconds: u32) -> Status {
     Status::failure(429, Reason::TOO_MANY_REQUESTS, "too many requests").with_details(details)
 }
 
-/// Something that a server or a network does to a watch, and that is not a lie.
+/// Returns a fault that a real server or network can cause in a watch.
 fn watch_fault(random: &mut fastrand::Rng) -> WatchAction {
     let (event, byte) = (random.u64(..4), random.usize(..300));
     match random.u8(..16) {

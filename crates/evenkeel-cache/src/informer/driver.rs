@@ -1,0 +1,40 @@
+//! The driver task of an informer: runs the reflector into the process loop until the informer stops.
+
+use std::sync::Arc;
+
+use super::observe::{InformerEvent, Notify};
+use super::process_loop::ProcessLoop;
+use super::shared::{InformerShared, Parts, StopMode, TaskGuard};
+
+/// Runs the reflector until the informer is stopped.
+pub(super) async fn drive(guard: DriverGuard) {
+    let shared = Arc::clone(&guard.shared);
+    let Some(Parts { reflector, queue }) = shared.take_parts() else { return };
+    let observers = Arc::clone(&shared.observers);
+    let reflector = reflector.observe_errors(move |failure| observers.notify(InformerEvent::Failed(failure)));
+    let mut reflector = reflector.resync_period(shared.processor().check_period()).build();
+    shared.watch_reflector(reflector.status());
+    let mut process_loop = ProcessLoop::new(Arc::clone(&shared), queue);
+    let mut stop_mode = shared.watch_stop_mode();
+    tokio::select! {
+        biased;
+        _ = stop_mode.wait_for(|mode| *mode != StopMode::KeepRunning) => {}
+        () = reflector.run(&mut process_loop) => {}
+    }
+}
+
+/// Marks the informer as stopped when the driver ends, also if it panicked or was dropped before it ran.
+pub(super) struct DriverGuard {
+    pub(super) shared: Arc<InformerShared>,
+    pub(super) _task: TaskGuard,
+}
+
+impl Drop for DriverGuard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let informer = self.shared.name.as_str();
+            tracing::error!(informer, "list and watch source panicked; informer stopped");
+        }
+        self.shared.set_stopped();
+    }
+}

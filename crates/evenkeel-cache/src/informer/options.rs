@@ -1,0 +1,329 @@
+//! [`InformerOptions`]: the options of an informer, standalone or of a factory.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[cfg(feature = "client")]
+use evenkeel_client::Wire;
+use evenkeel_core::{Obj, Untyped};
+
+use crate::Object;
+use crate::reflector::{Backoff, ErrorHandler, OnTransformError, ReflectorBuilder, ReflectorFailure, Transform};
+use crate::source::BoxError;
+use crate::store::Index;
+
+/// The queue between reflector and store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum QueueKind {
+    /// Deltas in the order of the watch; a list replaces the contents of the store in one step. The default of client-go's
+    /// informers since 1.36.
+    #[default]
+    Ordered,
+    /// Deltas in the order of the watch; a list is applied object by object. Versions of lists and bookmarks do not reach the
+    /// store, so that [`at_least`](crate::Indexer::at_least) may wait for an object of that version. The default of
+    /// client-go's informers from 1.33 to 1.35.
+    OrderedPerItem,
+    /// Deltas by object: those that arrive while others are applied are applied together. This is client-go's `DeltaFIFO`, the
+    /// default of its informers before 1.33. Versions of lists and bookmarks do not reach the store.
+    Keyed,
+}
+
+/// Options of an informer: of a [standalone one](crate::SharedInformer::new), of one kind of a factory, or of all kinds.
+///
+/// An option that is set twice has the last value. Options of one kind override those of the factory. The defaults: all
+/// objects of all namespaces, no resync, the ordered queue.
+///
+/// ```
+/// use std::time::Duration;
+/// use evenkeel_cache::{Index, InformerOptions};
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// let options = InformerOptions::<Pod>::new()
+///     .resync(Duration::from_secs(600))
+///     .index(Index::by_object("app", |pod| pod.label("app").map(String::from)));
+/// # drop(options);
+/// ```
+#[must_use = "options have no effect until they are used"]
+pub struct InformerOptions<K> {
+    pub(crate) name: Option<String>,
+    pub(crate) resync: Option<Duration>,
+    pub(crate) queue: Option<QueueKind>,
+    pub(crate) indexes: Vec<Index<Untyped>>,
+    pub(crate) transform: Option<Transform>,
+    pub(crate) on_transform_error: Option<OnTransformError>,
+    pub(crate) on_error: Option<ErrorHandler>,
+    pub(crate) pack: Option<bool>,
+    pub(crate) watch_list: Option<bool>,
+    pub(crate) page_size: Option<u32>,
+    pub(crate) backoff: Option<Backoff>,
+    #[cfg(feature = "client")]
+    pub(crate) selection: Selection,
+    kind: PhantomData<fn() -> K>,
+}
+
+/// Objects that the source of a factory's informer lists, and their encoding.
+#[cfg(feature = "client")]
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selection {
+    pub(crate) namespace: Option<String>,
+    pub(crate) labels: Option<String>,
+    pub(crate) fields: Option<String>,
+    pub(crate) wire: Option<Wire>,
+}
+
+#[cfg(feature = "client")]
+impl Selection {
+    pub(super) fn is_empty(&self) -> bool {
+        self.namespace.is_none() && self.labels.is_none() && self.fields.is_none() && self.wire.is_none()
+    }
+}
+
+impl<K: 'static> InformerOptions<K> {
+    /// Returns the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the name of the informer in logs and metrics. Default: the plural of its kind. If another informer of the same
+    /// name and kind exists, metrics append a number.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Sets the resync period of handlers that have none. Zero, the default, disables resyncs. A resync makes no request.
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.resync = Some(period);
+        self
+    }
+
+    /// Adds an index. Every informer has the one by namespace.
+    pub fn index(mut self, index: Index<K>) -> Self {
+        self.indexes.push(index.cast());
+        self
+    }
+
+    /// Sets the queue between reflector and store.
+    pub fn queue(mut self, kind: QueueKind) -> Self {
+        self.queue = Some(kind);
+        self
+    }
+
+    /// Sets a function that changes objects before they are stored: store and handlers see its result only. It runs once per
+    /// state of an object, must not change names, and should depend on nothing but the object.
+    pub fn transform<E: Into<BoxError>>(
+        mut self,
+        transform: impl Fn(Obj<K>) -> Result<Obj<K>, E> + Send + Sync + 'static,
+    ) -> Self {
+        let untyped = move |object: Object| transform(object.cast()).map(Obj::cast).map_err(Into::into);
+        self.transform = Some(Arc::new(untyped));
+        self
+    }
+
+    /// Sets what happens to an object that cannot be transformed.
+    pub fn on_transform_error(mut self, policy: OnTransformError) -> Self {
+        self.on_transform_error = Some(policy);
+        self
+    }
+
+    /// Sets the function that receives every failure to list or to watch. Default: the log.
+    pub fn on_error(mut self, handler: impl Fn(&ReflectorFailure) + Send + Sync + 'static) -> Self {
+        self.on_error = Some(Arc::new(handler));
+        self
+    }
+
+    /// Sets whether stored objects are [packed](evenkeel_core::pack) into a fraction of their memory. Default: yes. Packing
+    /// costs a few microseconds per received object, and about one per access to a payload.
+    pub fn pack(mut self, pack: bool) -> Self {
+        self.pack = Some(pack);
+        self
+    }
+
+    /// Sets whether the initial list is requested as a WatchList. Default: yes, with a list if the server does not support it.
+    pub fn watch_list(mut self, watch_list: bool) -> Self {
+        self.watch_list = Some(watch_list);
+        self
+    }
+
+    /// Sets the number of objects per page of a list. Default: as in client-go.
+    pub fn page_size(mut self, objects: u32) -> Self {
+        self.page_size = Some(objects);
+        self
+    }
+
+    /// Sets the backoff after failures.
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = Some(backoff);
+        self
+    }
+
+    /// Applies the options of the reflector.
+    pub(super) fn reflector(&self, mut reflector: ReflectorBuilder) -> ReflectorBuilder {
+        if let Some(transform) = self.transform.clone() {
+            reflector = reflector.transform(move |object| transform(object));
+        }
+        if let Some(policy) = self.on_transform_error {
+            reflector = reflector.on_transform_error(policy);
+        }
+        if let Some(handler) = self.on_error.clone() {
+            reflector = reflector.on_error(move |failure| handler(failure));
+        }
+        if let Some(pack) = self.pack {
+            reflector = reflector.pack(pack);
+        }
+        if let Some(watch_list) = self.watch_list {
+            reflector = reflector.watch_list(watch_list);
+        }
+        if let Some(objects) = self.page_size {
+            reflector = reflector.page_size(objects);
+        }
+        if let Some(backoff) = self.backoff {
+            reflector = reflector.backoff(backoff);
+        }
+        reflector
+    }
+}
+
+/// Options of the informers of a factory. A standalone informer ignores them with a warning: its source decides.
+#[cfg(feature = "client")]
+impl<K: 'static> InformerOptions<K> {
+    /// Selects the objects of one namespace; empty for all. It does not affect cluster-scoped kinds.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.selection.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Selects objects by label: a text such as `app=web`, or a [`LabelSelector`](evenkeel_core::LabelSelector).
+    pub fn labels(mut self, selector: impl ToString) -> Self {
+        self.selection.labels = Some(selector.to_string());
+        self
+    }
+
+    /// Selects objects by field: a text such as `spec.nodeName=n1`, or a [`FieldSelector`](evenkeel_core::FieldSelector).
+    pub fn fields(mut self, selector: impl ToString) -> Self {
+        self.selection.fields = Some(selector.to_string());
+        self
+    }
+
+    /// Sets the encoding of lists and watches: see [`ApiSource::wire`](crate::source::ApiSource::wire).
+    pub fn wire(mut self, wire: Wire) -> Self {
+        self.selection.wire = Some(wire);
+        self
+    }
+
+    /// Returns the same options for objects that are decoded as `L`.
+    pub(crate) fn cast<L>(self) -> InformerOptions<L> {
+        let Self {
+            name,
+            resync,
+            queue,
+            indexes,
+            transform,
+            on_transform_error,
+            on_error,
+            pack,
+            watch_list,
+            page_size,
+            backoff,
+            selection,
+            kind: PhantomData,
+        } = self;
+        InformerOptions {
+            name,
+            resync,
+            queue,
+            indexes,
+            transform,
+            on_transform_error,
+            on_error,
+            pack,
+            watch_list,
+            page_size,
+            backoff,
+            selection,
+            kind: PhantomData,
+        }
+    }
+
+    /// Returns these options, with unset ones taken from `defaults`.
+    pub(crate) fn or(self, defaults: &Self) -> Self {
+        let mut indexes = defaults.indexes.clone();
+        indexes.extend(self.indexes);
+        let (own, all) = (self.selection, &defaults.selection);
+        InformerOptions {
+            name: self.name.or_else(|| defaults.name.clone()),
+            resync: self.resync.or(defaults.resync),
+            queue: self.queue.or(defaults.queue),
+            indexes,
+            transform: self.transform.or_else(|| defaults.transform.clone()),
+            on_transform_error: self.on_transform_error.or(defaults.on_transform_error),
+            on_error: self.on_error.or_else(|| defaults.on_error.clone()),
+            pack: self.pack.or(defaults.pack),
+            watch_list: self.watch_list.or(defaults.watch_list),
+            page_size: self.page_size.or(defaults.page_size),
+            backoff: self.backoff.or(defaults.backoff),
+            selection: Selection {
+                namespace: own.namespace.or_else(|| all.namespace.clone()),
+                labels: own.labels.or_else(|| all.labels.clone()),
+                fields: own.fields.or_else(|| all.fields.clone()),
+                wire: own.wire.or(all.wire),
+            },
+            kind: PhantomData,
+        }
+    }
+}
+
+impl<K> Default for InformerOptions<K> {
+    fn default() -> Self {
+        InformerOptions {
+            name: None,
+            resync: None,
+            queue: None,
+            indexes: Vec::new(),
+            transform: None,
+            on_transform_error: None,
+            on_error: None,
+            pack: None,
+            watch_list: None,
+            page_size: None,
+            backoff: None,
+            #[cfg(feature = "client")]
+            selection: Selection::default(),
+            kind: PhantomData,
+        }
+    }
+}
+
+impl<K> Clone for InformerOptions<K> {
+    fn clone(&self) -> Self {
+        InformerOptions {
+            name: self.name.clone(),
+            resync: self.resync,
+            queue: self.queue,
+            indexes: self.indexes.clone(),
+            transform: self.transform.clone(),
+            on_transform_error: self.on_transform_error,
+            on_error: self.on_error.clone(),
+            pack: self.pack,
+            watch_list: self.watch_list,
+            page_size: self.page_size,
+            backoff: self.backoff,
+            #[cfg(feature = "client")]
+            selection: self.selection.clone(),
+            kind: PhantomData,
+        }
+    }
+}
+
+impl<K> fmt::Debug for InformerOptions<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("InformerOptions");
+        debug.field("name", &self.name).field("resync", &self.resync).field("queue", &self.queue);
+        #[cfg(feature = "client")]
+        debug.field("selection", &self.selection);
+        debug.finish_non_exhaustive()
+    }
+}
