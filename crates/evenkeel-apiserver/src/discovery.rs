@@ -1,4 +1,4 @@
-//! Discovery: the documents from which clients learn what is served, and which server this is.
+//! Discovery: the documents that list the served resources, and the server's version.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::registry::{Group, Registry, Resource, Subresource, Version};
 use crate::route::Refusal;
 use crate::version::ServerVersion;
 
-/// Which discovery document a URL names.
+/// The discovery document that a URL names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DiscoveryPath {
     /// `/api`
@@ -30,7 +30,7 @@ pub(crate) enum DiscoveryPath {
     },
 }
 
-/// An aggregated document (DIS-4) with the tag that tells it from others (DIS-6).
+/// An aggregated document (DIS-4) with its ETag (DIS-6).
 #[derive(Debug)]
 pub(crate) struct Aggregated {
     pub(crate) json: Bytes,
@@ -39,7 +39,7 @@ pub(crate) struct Aggregated {
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Answers a request for a discovery document. `server_address` is the `HOST:PORT` that `/api` tells clients.
+/// Serves a discovery document. `server_address` is the `HOST:PORT` that `/api` returns to clients.
 pub(crate) fn respond(
     registry: &Registry,
     path: &DiscoveryPath,
@@ -78,7 +78,7 @@ pub(crate) fn respond(
     }
 }
 
-/// Answers `/version` (DIS-10).
+/// Serves `/version` (DIS-10).
 pub(crate) fn version_reply(version: ServerVersion) -> http::Response<Body> {
     let minor = version.minor().to_string();
     json_reply(to_bytes(&VersionInfo {
@@ -122,7 +122,7 @@ fn aggregated_reply(document: &Aggregated, headers: &HeaderMap) -> http::Respons
     varying(reply)
 }
 
-/// Whether the client holds the document with this tag already.
+/// Returns whether the client already has the document with this ETag.
 pub(crate) fn is_known(headers: &HeaderMap, etag: &HeaderValue) -> bool {
     let Ok(etag) = etag.to_str() else { return false };
     headers
@@ -134,7 +134,7 @@ pub(crate) fn is_known(headers: &HeaderMap, etag: &HeaderValue) -> bool {
         .any(|tag| tag == "*" || tag == etag)
 }
 
-/// SHA-512 in uppercase hex.
+/// Returns the SHA-512 in uppercase hex.
 pub(crate) fn digest(bytes: &[u8]) -> String {
     let mut hex = String::with_capacity(128);
     for byte in Sha512::digest(bytes) {
@@ -172,7 +172,7 @@ struct VersionInfo<'a> {
     platform: &'a str,
 }
 
-/// In Go's words.
+/// In Go's notation.
 const PLATFORM: &str = match (cfg!(target_os = "linux"), cfg!(target_os = "macos"), cfg!(target_arch = "aarch64")) {
     (true, _, true) => "linux/arm64",
     (true, _, false) => "linux/amd64",
@@ -326,12 +326,12 @@ fn resource_list(version: &Version) -> Bytes {
     })
 }
 
-/// Whether a sub-resource answers with a kind of another group version, as `scale` does.
+/// Returns whether a sub-resource has a kind of another group version, such as `scale`.
 fn foreign_kind(resource: &Resource, subresource: &Subresource) -> bool {
     (&subresource.response_group, &subresource.response_version) != (&resource.group, &resource.version)
 }
 
-/// The aggregated form of `/api` or `/apis`, made when it is first asked for.
+/// Returns the aggregated form of `/api` or `/apis`, encoded on first request.
 pub(crate) fn aggregated_document<'a>(registry: &'a Registry, path: &DiscoveryPath) -> &'a Aggregated {
     let core = *path == DiscoveryPath::Core;
     let documents = registry.documents();
@@ -400,7 +400,7 @@ fn aggregate<'a>(groups: impl Iterator<Item = &'a Group>) -> Bytes {
         kind: &'a str,
     }
 
-    /// Built-in resources leave group and version out where they are those of the document; custom ones spell them.
+    /// Built-in resources omit a group and version equal to those of the document; custom ones include them.
     fn response_kind<'a>(resource: &Resource, group: &'a str, version: &'a str, kind: &'a str) -> ResponseKind<'a> {
         let implied = resource.custom.is_none() && (group, version) == (&*resource.group, &*resource.version);
         ResponseKind { group: if implied { "" } else { group }, version: if implied { "" } else { version }, kind }

@@ -49,8 +49,8 @@ impl Kubeconfig<'_> {
     }
 }
 
-/// Writes a file that only its owner can read, whole or not at all (SEC-8): under another name in the same directory
-/// first, then renamed. Missing directories are made, for their owner only.
+/// Writes a file that only its owner can read, atomically (SEC-8): to a temporary name in the same directory, then
+/// renamed. Missing directories are created, for their owner only.
 pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
     let directory = match path.parent() {

@@ -1,4 +1,4 @@
-//! The logs of pods that no kubelet runs: what a test writes here is what clients read at `pods/X/log`.
+//! The logs of pods without a kubelet: tests write them here, clients read them at `pods/X/log`.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,9 +8,9 @@ use jiff::Timestamp;
 
 use crate::env::Env;
 
-/// The most that a container's log keeps, as a kubelet does by default; the oldest lines go first.
+/// The size limit of a container's log, like a kubelet's default; the oldest lines are dropped first.
 const MAX_BYTES: usize = 10 << 20;
-/// The most containers that have logs; who writes to more loses the log that was begun first.
+/// The limit of containers with logs; beyond it, the oldest log is dropped.
 const MAX_LOGS: usize = 10_000;
 
 /// Writes the logs of pods. Cheap to clone.
@@ -39,7 +39,7 @@ pub struct ContainerLog {
     key: Key,
 }
 
-/// Where a line was written to.
+/// The stream that a line was written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogStream {
     /// Standard output.
@@ -53,16 +53,16 @@ type Key = (String, String, String);
 #[derive(Default)]
 struct Logs {
     containers: HashMap<Key, Runs>,
-    /// In the order in which logs were begun.
+    /// In the order of creation.
     begun: VecDeque<Key>,
     readers: Vec<Waker>,
     closed: bool,
 }
 
-/// The present and the last run of a container.
+/// The current and the previous run of a container.
 #[derive(Default)]
 struct Runs {
-    /// The number of the present run, counted from 0.
+    /// The number of the current run, counted from 0.
     number: u64,
     present: Run,
     previous: Option<Run>,
@@ -71,10 +71,10 @@ struct Runs {
 #[derive(Default)]
 struct Run {
     lines: VecDeque<Line>,
-    /// How many lines have been dropped in front of those that are left.
+    /// The number of lines dropped before the first kept one.
     dropped: u64,
     bytes: usize,
-    /// Whether the last line waits for its end.
+    /// Whether the last line has no newline yet.
     open: bool,
     ended: bool,
 }
@@ -86,10 +86,10 @@ pub(crate) struct LogPosition {
     line: u64,
 }
 
-/// The lines from a position on.
+/// The lines from a position onwards.
 pub(crate) struct LogPart {
     pub(crate) lines: Vec<Line>,
-    /// Where the next part starts.
+    /// The position of the next part.
     pub(crate) next: LogPosition,
     /// Whether no line follows, because the run has ended or the server stops.
     pub(crate) ended: bool,
@@ -99,7 +99,7 @@ pub(crate) struct LogPart {
 pub(crate) struct Line {
     pub(crate) time: Timestamp,
     pub(crate) stream: LogStream,
-    /// With its newline, if it has one yet.
+    /// Includes the newline, if it was written.
     pub(crate) text: String,
 }
 
@@ -108,12 +108,12 @@ impl PodLogs {
         PodLogs { logs: Arc::default(), env }
     }
 
-    /// The log of a container.
+    /// Returns the log of a container.
     pub fn container(&self, namespace: &str, pod: &str, container: &str) -> ContainerLog {
         ContainerLog { logs: self.clone(), key: (namespace.into(), pod.into(), container.into()) }
     }
 
-    /// Ends every reader who waits for more.
+    /// Ends all followers.
     pub(crate) fn close(&self) {
         let mut logs = self.lock();
         logs.closed = true;
@@ -126,12 +126,12 @@ impl PodLogs {
 }
 
 impl ContainerLog {
-    /// Adds to what the container wrote to its standard output.
+    /// Appends to the container's standard output.
     pub fn write(&self, text: &str) {
         self.write_to(LogStream::Stdout, text);
     }
 
-    /// Adds to what the container wrote to this stream.
+    /// Appends to this stream of the container.
     pub fn write_to(&self, stream: LogStream, text: &str) {
         let time = self.logs.env.wall();
         let mut logs = self.logs.lock();
@@ -139,14 +139,14 @@ impl ContainerLog {
         logs.wake();
     }
 
-    /// The container has ended: followers of the log reach its end.
+    /// Marks the container as ended: followers of its log reach the end.
     pub fn end(&self) {
         let mut logs = self.logs.lock();
         logs.runs(&self.key).present.ended = true;
         logs.wake();
     }
 
-    /// The container has ended and begins again, with an empty log. What it had is that of its previous run.
+    /// Restarts the container with an empty log. The current run becomes the previous one.
     pub fn restart(&self) {
         let mut logs = self.logs.lock();
         let runs = logs.runs(&self.key);
@@ -157,7 +157,7 @@ impl ContainerLog {
         logs.wake();
     }
 
-    /// Reads the present run, or the previous one, from its first line; `None` if there has been no such run.
+    /// Reads the current or the previous run from its first line; `None` if there was no such run.
     pub(crate) fn read(&self, previous: bool) -> Option<LogPart> {
         let logs = self.logs.lock();
         let runs = logs.containers.get(&self.key)?;
@@ -165,9 +165,9 @@ impl ContainerLog {
         Some(runs.read(LogPosition { run, line: 0 }, logs.closed))
     }
 
-    /// Reads on from a position, which stays in its run: a follower receives the rest of a run that has ended, and then the end,
-    /// also if the container has restarted. Pending while there is nothing to read; a write wakes the reader. `None` if the log
-    /// was dropped.
+    /// Reads from a position, which stays in its run: a follower receives the rest of an ended run, and then the end,
+    /// even if the container has restarted. Pending while there is nothing to read; a write wakes the reader. `None`
+    /// if the log was dropped.
     ///
     /// Reading and registering the waker are one critical section, so that no write is missed in between.
     pub(crate) fn poll_read(&self, from: LogPosition, context: &mut Context<'_>) -> Poll<Option<LogPart>> {
@@ -193,7 +193,7 @@ impl Runs {
             _ => return LogPart { lines: Vec::new(), next: from, ended: true },
         };
         let skip = usize::try_from(from.line.saturating_sub(run.dropped)).unwrap_or(usize::MAX);
-        // A line without its end is shown when it has one, or when none will come.
+        // An incomplete line is returned when its newline is written, or when the run has ended.
         let whole = run.lines.len() - usize::from(run.open && !run.ended && !closed);
         let lines = run.lines.iter().take(whole).skip(skip).cloned().collect();
         let next = LogPosition { run: from.run, line: run.dropped + whole as u64 };

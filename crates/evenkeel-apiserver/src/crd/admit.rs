@@ -1,4 +1,4 @@
-//! Admission of definitions: defaults, validation, and the upkeep of `status.storedVersions` (CRD-1, CRD-14).
+//! Admission of definitions: defaults, validation, and the maintenance of `status.storedVersions` (CRD-1, CRD-14).
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use super::{at, flag, list, structure, text, texts};
 use crate::field::FieldError;
 use crate::schema::{MAX_DEPTH, is_known_format};
 
-/// Completes a definition that is about to be created, and returns what is wrong with it.
+/// Completes a new definition, and returns its errors.
 ///
-/// Expects a decoded definition. Whatever the client says of the status is discarded.
+/// Expects a decoded definition. The status of the request is discarded.
 pub(crate) fn create(definition: &mut Value) -> Vec<FieldError> {
     default_spec(definition);
     if let Some(definition) = definition.as_object_mut() {
@@ -26,9 +26,9 @@ pub(crate) fn create(definition: &mut Value) -> Vec<FieldError> {
     errors
 }
 
-/// Completes a definition that is about to replace another, and returns what is wrong with the change.
+/// Completes a definition that replaces another, and returns the errors of the change.
 ///
-/// The status is carried over from the old definition.
+/// The status is copied from the old definition.
 pub(crate) fn update(definition: &mut Value, old: &Value) -> Vec<FieldError> {
     default_spec(definition);
     if let (Some(definition), Some(status)) = (definition.as_object_mut(), old.get("status")) {
@@ -53,7 +53,7 @@ pub(crate) fn update(definition: &mut Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// What the client should be warned of: formats that the server does not check (CRD-8), and rules that it does not
+/// Returns the warnings for the client: formats that the server does not check (CRD-8), and rules that it does not
 /// evaluate.
 pub(crate) fn warnings(definition: &Value) -> Vec<String> {
     let mut found = BTreeSet::new();
@@ -123,7 +123,7 @@ fn default_spec(definition: &mut Value) {
     }
 }
 
-/// Objects may rest in every version that ever was the storage version.
+/// Objects may be stored in every version that ever was the storage version.
 fn keep_stored_versions(definition: &mut Value) {
     let storage = list(definition, &["spec", "versions"])
         .iter()

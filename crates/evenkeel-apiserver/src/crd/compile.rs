@@ -1,4 +1,4 @@
-//! From a definition to the resources that the registry serves.
+//! Compiles a definition into the resources that the registry serves.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::registry::{
 };
 use crate::schema::{Schema, SchemaFault};
 
-/// Why a definition cannot be served. Admission lets no such definition in.
+/// Why a definition cannot be served. Admission rejects such definitions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("version {version} of {definition} cannot be served: {fault}")]
 pub(crate) struct CompileFault {
@@ -22,16 +22,16 @@ pub(crate) struct CompileFault {
     fault: SchemaFault,
 }
 
-/// In the order in which discovery shows them (DIS-9).
+/// In the order of discovery (DIS-9).
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 const TERMINATING_VERBS: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
 
-/// One resource per served version, in the order of the definition.
+/// Returns one resource per served version, in the order of the definition.
 pub(crate) fn resources(definition: &Value) -> Result<Vec<Resource>, CompileFault> {
     versions(definition, |version| flag(version, &["served"])).collect()
 }
 
-/// The resource in the version in which its objects rest, served or not.
+/// Returns the resource in its storage version, served or not.
 pub(crate) fn storage_resource(definition: &Value) -> Option<Result<Resource, CompileFault>> {
     versions(definition, |version| flag(version, &["storage"])).next()
 }
@@ -142,7 +142,7 @@ fn scale(version: &Value) -> Option<ScalePaths> {
     })
 }
 
-/// The columns that a table shows after the name; the age when the definition names none.
+/// Returns the table columns after the name; the age when the definition has none.
 fn columns(version: &Value) -> Vec<PrinterColumn> {
     let declared = list(version, &["additionalPrinterColumns"]);
     if declared.is_empty() {
@@ -170,7 +170,8 @@ fn columns(version: &Value) -> Vec<PrinterColumn> {
         .collect()
 }
 
-/// The warning of a deprecated version (CRD-13): its own, or one that points to the best version that is not deprecated.
+/// Returns the warning of a deprecated version (CRD-13): its own, or one that names the best version that is not
+/// deprecated.
 fn deprecation(definition: &Value, version: &Value, group: &str, kind: &str) -> Option<String> {
     if !flag(version, &["deprecated"]) {
         return None;
@@ -189,8 +190,8 @@ fn deprecation(definition: &Value, version: &Value, group: &str, kind: &str) -> 
     Some(format!("{group}/{name} {kind} is deprecated{advice}"))
 }
 
-/// The order of versions: general availability before beta before alpha, then the higher number; names of another form
-/// come last, by the alphabet.
+/// Returns the sort key of a version: general availability before beta before alpha, then the higher number; other
+/// names are last, in alphabetical order.
 fn priority(version: &str) -> (u8, u64, u64, Reverse<&str>) {
     parse_version(version)
         .map_or((0, 0, 0, Reverse(version)), |(stability, major, minor)| (stability, major, minor, Reverse("")))
@@ -212,7 +213,7 @@ fn parse_version(version: &str) -> Option<(u8, u64, u64)> {
     Some((stability, major, minor.parse().ok()?))
 }
 
-/// The schema as OpenAPI shows it: what every object has is added, and the kind named (DIS-15).
+/// Returns the schema as published in OpenAPI, with the fields of every object and the kind added (DIS-15).
 fn publish(mut schema: Value, group: &str, version: &str, kind: &str) -> Value {
     if let Value::Object(root) = &mut schema {
         root.insert(

@@ -1,4 +1,4 @@
-//! The conditions of a definition: are its names free, is it served, is it going away (CRD-2, CRD-15).
+//! The conditions of a definition: NamesAccepted, Established, Terminating (CRD-2, CRD-15).
 
 use std::collections::BTreeSet;
 
@@ -6,20 +6,20 @@ use serde_json::{Map, Value, json};
 
 use super::{CLEANUP_FINALIZER, at, list, text, texts};
 
-/// Whether the definition's resources are served.
+/// Returns whether the definition's resources are served.
 pub(crate) fn is_established(definition: &Value) -> bool {
     is_true(definition, "Established")
 }
 
-/// Whether the definition holds every name that it asks for.
+/// Returns whether all names of the definition are accepted.
 pub(crate) fn has_its_names(definition: &Value) -> bool {
     is_true(definition, "NamesAccepted")
 }
 
-/// Accepts the names of a definition as far as no other definition of its group holds them, and sets its conditions.
+/// Accepts the names of a definition that no other definition of its group holds, and sets its conditions.
 ///
-/// `others` are the other definitions, of whatever group. A definition that was established once stays so, under the
-/// names that it still holds. Returns whether anything changed.
+/// `others` are the other definitions, of any group. An established definition stays established, under the names that
+/// it still holds. Returns whether anything changed.
 pub(crate) fn establish<'a>(definition: &mut Value, others: impl IntoIterator<Item = &'a Value>, now: &str) -> bool {
     let before = definition.get("status").cloned();
     let (names, verdict) = accept_names(definition, others);
@@ -43,7 +43,7 @@ pub(crate) fn establish<'a>(definition: &mut Value, others: impl IntoIterator<It
     definition.get("status") != before.as_ref()
 }
 
-/// Marks a definition for deletion: its objects go first. The deletion timestamp is the caller's to set.
+/// Marks a definition for deletion: its objects are deleted first. The caller sets the deletion timestamp.
 pub(crate) fn begin_deletion(definition: &mut Value, now: &str) {
     if let Some(metadata) = definition.get_mut("metadata").and_then(Value::as_object_mut) {
         let finalizers = metadata.entry("finalizers").or_insert_with(|| json!([]));
@@ -57,13 +57,13 @@ pub(crate) fn begin_deletion(definition: &mut Value, now: &str) {
     set(definition, "Terminating", true, "InstanceDeletionPending", message, now);
 }
 
-/// The deletion of the definition's objects has begun.
+/// Records that the deletion of the definition's objects has started.
 pub(crate) fn instances_leaving(definition: &mut Value, now: &str) {
     let message = "CustomResource deletion is in progress";
     set(definition, "Terminating", true, "InstanceDeletionInProgress", message, now);
 }
 
-/// The definition's objects are gone, and so is what held it.
+/// Records that the definition's objects are deleted, and removes its finalizer.
 pub(crate) fn instances_gone(definition: &mut Value, now: &str) {
     if is_established(definition) {
         let message = "removed all instances";
@@ -84,7 +84,7 @@ pub(crate) fn instances_gone(definition: &mut Value, now: &str) {
 
 type Verdict = Option<(&'static str, String)>;
 
-/// The names that the definition holds now, and the conflict that keeps it from the others.
+/// Returns the accepted names, and the conflict that prevents the others.
 fn accept_names<'a>(definition: &Value, others: impl IntoIterator<Item = &'a Value>) -> (Value, Verdict) {
     let group = text(definition, &["spec", "group"]);
     let (mut resources, mut kinds) = (BTreeSet::new(), BTreeSet::new());
@@ -104,7 +104,7 @@ fn accept_names<'a>(definition: &Value, others: impl IntoIterator<Item = &'a Val
     let requested = at(definition, &["spec", "names"]).cloned().unwrap_or_default();
     let mut names =
         at(definition, &["status", "acceptedNames"]).and_then(Value::as_object).cloned().unwrap_or_default();
-    // Every name is judged on its own; of several conflicts the last one is reported.
+    // Names are checked one by one; the last of several conflicts is reported.
     let mut verdict: Verdict = None;
     for (key, taken, reason) in [
         ("plural", &resources, "PluralConflict"),
@@ -129,7 +129,7 @@ fn accept_names<'a>(definition: &Value, others: impl IntoIterator<Item = &'a Val
     (Value::Object(names), verdict)
 }
 
-/// The names in a field that holds one name or a list of them.
+/// Returns the names in a field that has one name or a list of names.
 fn names_in(field: Option<&Value>) -> Vec<&str> {
     match field {
         Some(Value::String(name)) => vec![name],
@@ -145,7 +145,7 @@ fn replace(names: &mut Map<String, Value>, key: &str, value: Option<&Value>) {
     };
 }
 
-/// Groups of the Kubernetes community ask for a word on who approved the API.
+/// Checks the approval annotation, which groups of the Kubernetes community require.
 fn approval(definition: &Value) -> Option<(bool, &'static str, String)> {
     const ANNOTATION: &str = "api-approved.kubernetes.io";
     if !is_protected_group(text(definition, &["spec", "group"])) {
@@ -181,7 +181,7 @@ fn is_protected_group(group: &str) -> bool {
         .any(|suffix| group.strip_suffix(suffix).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
 }
 
-/// The annotation's fault for admission, if the group asks for one.
+/// Returns the error of the annotation for admission, if the group requires it.
 pub(super) fn approval_fault(definition: &Value) -> Option<(&'static str, String)> {
     match approval(definition)? {
         (_, reason @ ("MissingAnnotation" | "InvalidAnnotation"), message) => Some((reason, message)),
@@ -225,7 +225,7 @@ fn set(definition: &mut Value, kind: &str, holds: bool, reason: &str, message: &
     }
 }
 
-/// The status of a definition, made if need be.
+/// Returns the status of a definition, created if absent.
 fn status(definition: &mut Value) -> Option<&mut Map<String, Value>> {
     let status = definition.as_object_mut()?.entry("status").or_insert(Value::Null);
     if !status.is_object() {

@@ -1,4 +1,4 @@
-//! The rules for single keywords of a schema, wherever it stands (CRD-5).
+//! The rules for single keywords of a schema, at any position (CRD-5).
 
 use serde_json::{Value, json};
 
@@ -12,10 +12,10 @@ pub(super) fn check(schema: &Value, path: &mut Path, errors: &mut Vec<FieldError
     keywords(schema, &Context::default(), true, path, errors);
 }
 
-/// What the place of a schema forbids in it.
+/// The restrictions that a schema's position imposes.
 #[derive(Clone, Default)]
 struct Context {
-    /// Why there may be no defaults.
+    /// Why defaults are forbidden.
     no_defaults: Option<String>,
     inside_metadata: bool,
 }
@@ -70,7 +70,7 @@ fn keywords(schema: &Value, context: &Context, is_root: bool, path: &mut Path, e
     merge_keywords(schema, path, errors);
 }
 
-/// Keywords of OpenAPI that definitions may not use.
+/// Checks for keywords of OpenAPI that definitions must not use.
 fn unsupported(schema: &Value, context: &Context, path: &Path, errors: &mut Vec<FieldError>) {
     const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
     let kind = text(schema, &["type"]);
@@ -103,7 +103,7 @@ fn unsupported(schema: &Value, context: &Context, path: &Path, errors: &mut Vec<
     }
 }
 
-/// `x-kubernetes-map-type`, `x-kubernetes-list-type` and `x-kubernetes-list-map-keys`.
+/// Checks `x-kubernetes-map-type`, `x-kubernetes-list-type` and `x-kubernetes-list-map-keys`.
 fn merge_keywords(schema: &Value, path: &mut Path, errors: &mut Vec<FieldError>) {
     let kind = text(schema, &["type"]);
     let choice = |key: &str| schema.get(key).and_then(Value::as_str);
@@ -149,7 +149,7 @@ fn merge_keywords(schema: &Value, path: &mut Path, errors: &mut Vec<FieldError>)
     }
 }
 
-/// The items of a set are compared as wholes.
+/// Checks that the items of a set are atomic.
 fn set_items(items: &Value, path: &Path, errors: &mut Vec<FieldError>) {
     let key = match text(items, &["type"]) {
         "array" if !matches!(text(items, &["x-kubernetes-list-type"]), "" | "atomic") => "x-kubernetes-list-type",
@@ -161,7 +161,7 @@ fn set_items(items: &Value, path: &Path, errors: &mut Vec<FieldError>) {
     errors.push(FieldError::invalid(path.child(key), &value, detail));
 }
 
-/// The items of a map are objects whose keys are scalars and always there.
+/// Checks that the items of a map are objects whose keys are scalars and required or defaulted.
 fn map_items(schema: &Value, items: Option<&Value>, keys: &[&str], path: &Path, errors: &mut Vec<FieldError>) {
     let keys_place = path.child("x-kubernetes-list-map-keys");
     if keys.is_empty() {

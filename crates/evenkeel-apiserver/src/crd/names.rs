@@ -1,4 +1,4 @@
-//! The rules for the names that a definition introduces.
+//! The rules for the names of a definition.
 
 const LABEL_TEXT: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
                           alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', \
@@ -8,12 +8,12 @@ const SUBDOMAIN_TEXT: &str = "a lowercase RFC 1123 subdomain must consist of low
                               used for validation is \
                               '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/// What is wrong with a DNS-1035 label, if anything.
+/// Returns why the text is not a DNS-1035 label, if so.
 pub(super) fn label_fault(text: &str) -> Option<String> {
     faults(text.len() > 63, 63, !(is_segment(text) && text.starts_with(|c: char| c.is_ascii_lowercase())), LABEL_TEXT)
 }
 
-/// What is wrong with a DNS-1123 subdomain, if anything.
+/// Returns why the text is not a DNS-1123 subdomain, if so.
 pub(super) fn subdomain_fault(text: &str) -> Option<String> {
     faults(text.len() > 253, 253, !text.split('.').all(is_segment), SUBDOMAIN_TEXT)
 }

@@ -1,7 +1,7 @@
-//! What makes a schema structural, and the other rules for schemas of definitions (CRD-5).
+//! Structural schemas, and the other rules for schemas of definitions (CRD-5).
 //!
-//! A schema is checked in four rounds: what may stand at its root, the structural invariants, the defaults, and the rules
-//! for single keywords. Defaults are only looked at when the schema is structural.
+//! A schema is checked in four passes: the keywords at its root, the structural invariants, the defaults, and the
+//! rules for single keywords. Defaults are checked only if the schema is structural.
 
 use serde_json::{Map, Value, json};
 
@@ -10,9 +10,9 @@ use crate::field::FieldError;
 use crate::schema::path::Path;
 use crate::schema::{Schema, compile_pattern};
 
-/// Everything that is wrong with a schema. `path` is where it stands in the definition.
+/// Returns all errors of a schema. `path` is its path in the definition.
 pub(super) fn check(schema: &Value, path: &str, has_status: bool) -> Vec<FieldError> {
-    // Also bounds the depth for all that follows.
+    // Also bounds the depth of the following passes.
     if let Err(fault) = Schema::structural(schema) {
         return vec![FieldError::invalid(path, &Value::from(""), fault.to_string())];
     }
@@ -44,7 +44,7 @@ enum Level {
     Field,
 }
 
-/// Keywords that may stand beside a status sub-resource, whose schema is taken out of the root's properties.
+/// Keywords that are allowed beside a status sub-resource, whose schema is a property of the root.
 const ROOT_KEYWORDS: &[(&str, &str)] = &[
     ("description", "Description"),
     ("type", "Type"),
@@ -164,7 +164,7 @@ fn invariants(schema: &Value, level: Level, path: &mut Path, errors: &mut Vec<Fi
     }
 }
 
-/// The metadata of whole objects is known: of it, only the name may be restricted.
+/// Checks that the schema restricts only the name within the metadata of an object.
 fn metadata(schema: &Value, level: Level, embedded: bool, path: &Path, errors: &mut Vec<FieldError>) {
     let is_resource = level == Level::Root || embedded;
     let place = |name: &str| path.child(&format!("properties[{name}]"));
@@ -200,7 +200,7 @@ fn metadata(schema: &Value, level: Level, embedded: bool, path: &Path, errors: &
     }
 }
 
-/// How the one exception to structure is written: `anyOf` of integer and string, alone or first in `allOf`.
+/// The form of the only exception to structure: `anyOf` of integer and string, alone or first in `allOf`.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Either {
     any_of: bool,
@@ -215,7 +215,7 @@ fn is_either_pattern(schema: &Value) -> Either {
     }
 }
 
-/// The parts of a schema that judge values: they may not change its structure.
+/// Checks the value validations of a schema: they must not change its structure.
 fn values(schema: &Value, either: Either, path: &mut Path, errors: &mut Vec<FieldError>) {
     for key in ["anyOf", "allOf", "oneOf"] {
         if key == "anyOf" && either.any_of {
@@ -278,7 +278,7 @@ fn nested(schema: &Value, either: Either, path: &mut Path, errors: &mut Vec<Fiel
     }
 }
 
-/// What a nested part speaks of must also be specified outside.
+/// Checks that fields of a nested part are also specified outside.
 fn completeness(part: &Value, whole: &Value, whole_path: &str, path: &str, errors: &mut Vec<FieldError>) {
     let mut visit = |part: &Value, path: String| {
         nested_completeness(part, Some(whole), whole_path, &path, errors);
@@ -317,7 +317,7 @@ fn nested_completeness(
     }
 }
 
-/// Defaults are themselves valid, and nothing in them would be pruned.
+/// Checks that defaults are valid and survive pruning.
 fn defaults(schema: &Value, path: &mut Path, errors: &mut Vec<FieldError>) {
     if let Some(default) = schema.get("default").filter(|value| !value.is_null()) {
         let place = path.child("default");

@@ -1,4 +1,4 @@
-//! A clock that can be put wrong (FLT-6).
+//! A clock with injectable jumps and skew (FLT-6).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,28 +9,27 @@ use jiff::{SignedDuration, Timestamp};
 use super::lock;
 use crate::env::Env;
 
-/// The world as the server is made to see it: the real one, with a time of day that jumps and clocks that run fast or
-/// slow.
+/// The server's environment: the real one, with a wall clock that jumps and clocks that run fast or slow.
 pub(crate) struct Clock {
     inner: Arc<dyn Env>,
-    /// Whether anything was ever put wrong; until then the lock is not taken.
+    /// Whether any fault was ever set; until then reads take no lock.
     touched: AtomicBool,
     error: Mutex<ClockError>,
 }
 
 #[derive(Default)]
 struct ClockError {
-    /// How far the time of day has been put forward.
+    /// The offset of the wall clock.
     jump: SignedDuration,
-    /// How much too fast the clocks run, in millionths.
+    /// The skew of the clocks, in parts per million.
     skew: i32,
-    /// When they began to.
+    /// The start of the current skew.
     since: Duration,
-    /// How far they had gone wrong until then.
+    /// The drift accumulated before the current skew.
     drift: SignedDuration,
 }
 
-/// Clocks may run at half or one and a half times their speed, and never stand still or go back.
+/// Clocks run at half to one and a half times their speed, and never stop or run backwards.
 const MAX_SKEW: i32 = 500_000;
 
 impl Clock {

@@ -1,4 +1,4 @@
-//! How the events of a watch follow each other, and what faults need to know about that.
+//! The framing of watch events, as far as faults depend on it.
 
 use bytes::{Bytes, BytesMut};
 use evenkeel_core::Status;
@@ -6,25 +6,25 @@ use http::{HeaderMap, header};
 
 use crate::protobuf_response;
 
-/// How the events of a stream are separated.
+/// How a stream separates its events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// Each is a line of JSON.
+    /// Each event is a line of JSON.
     #[default]
     Lines,
-    /// Each is a protobuf message after its length.
+    /// Each event is a length-prefixed protobuf message.
     Lengths,
-    /// Unknown; each chunk counts as one.
+    /// Unknown; each chunk counts as one event.
     Chunks,
 }
 
-/// Of an object that no client knows.
+/// The API version of an object that no client knows.
 const SURPRISE_VERSION: &str = "faults.evenkeel.dev/v1";
-/// Its metadata, which hold its name.
+/// The metadata of that object, with its name.
 const SURPRISE_MESSAGE: &[u8] = b"\x0a\x0a\x0a\x08surprise";
 
 impl Framing {
-    /// Of a response.
+    /// Returns the framing of a response.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let media = headers.get(header::CONTENT_TYPE).map_or(&[][..], |value| value.as_bytes());
         if media.starts_with(b"application/json") {
@@ -36,7 +36,7 @@ impl Framing {
         }
     }
 
-    /// Takes the first event off a chunk that is not empty. What is no whole event passes for one.
+    /// Splits the first event off a chunk that is not empty. An incomplete event counts as one.
     pub(crate) fn take(self, chunk: &mut Bytes) -> Bytes {
         let end = match self {
             Framing::Lines => chunk.iter().position(|byte| *byte == b'\n').map(|at| at + 1),
@@ -58,9 +58,9 @@ impl Framing {
         }
     }
 
-    /// An ERROR event.
+    /// Encodes an ERROR event.
     pub(crate) fn error(self, status: &Status) -> Bytes {
-        // A Status is strings and numbers: it can always be written.
+        // A Status consists of strings and numbers, so encoding cannot fail.
         match self {
             Framing::Lines | Framing::Chunks => {
                 let object = serde_json::to_string(status).unwrap_or_default();
@@ -73,7 +73,7 @@ impl Framing {
         }
     }
 
-    /// An event of this type with an object that no client knows.
+    /// Encodes an event of this type with an object that no client knows.
     pub(crate) fn surprise(self, event: &str) -> Bytes {
         match self {
             Framing::Lines | Framing::Chunks => Bytes::from(format!(
@@ -84,14 +84,14 @@ impl Framing {
         }
     }
 
-    /// The frame with a byte that is not allowed there, so that exactly this event is spoilt.
+    /// Replaces one byte of the frame by an invalid one, so that exactly this event is corrupt.
     pub(crate) fn corrupt(self, frame: Bytes, byte: usize) -> Bytes {
         let mut bytes = BytesMut::from(frame);
         let (at, spoilt) = match self {
             // The newline at the end stays.
             Framing::Lines | Framing::Chunks => (byte.min(bytes.len().saturating_sub(2)), 0x01),
-            // Most bytes of a message may be anything, and the length must stay: only a field number of zero is wrong
-            // everywhere, so it is the first tag that suffers, whichever byte was meant.
+            // Most bytes of a message may have any value, and the length must stay. Only a field number of zero is
+            // always invalid, so the first tag is replaced, whichever byte was requested.
             Framing::Lengths => (protobuf_response::FRAME_HEADER, 0x02),
         };
         if let Some(byte) = bytes.get_mut(at) {

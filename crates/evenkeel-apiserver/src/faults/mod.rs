@@ -1,7 +1,7 @@
-//! Faults on demand: rules that make the server fail the way real servers, proxies and networks do.
+//! Fault injection: rules that make the server fail like real servers, proxies and networks.
 //!
-//! This module decides; it does no I/O and reads no clock. The fronts ask for a [`Plan`] per request and carry it out,
-//! and feed the frames of every watch through a [`Chain`](stages::Chain).
+//! This module only decides; it does no I/O and reads no clock. The listener gets a [`Plan`] per request and executes
+//! it, and passes the frames of every watch through a [`Chain`](stages::Chain).
 
 mod clock;
 pub(crate) mod framing;
@@ -26,13 +26,13 @@ pub use rule::{Action, ExpireForm, Rule, WatchAction};
 pub use spec::FaultSpecError;
 use subject::Subject;
 
-/// Makes a running server misbehave.
+/// Injects faults into a running server.
 ///
-/// A cheap handle: clones act on the same server. Rules are tried in the order in which they were added. Delays add up;
-/// the first rule that decides a request's fate (an error, a drop, a hang) ends the search; watch faults chain. A rule
-/// takes effect with the next request, and for a watch that is already open with its next event.
+/// A cheap handle: clones control the same server. Rules are tried in the order in which they were added. Delays add
+/// up; the first rule that decides a request's outcome (an error, a drop, a hang) ends the search; watch faults chain.
+/// A rule takes effect with the next request, and for an open watch with its next event.
 ///
-/// Every fault is logged when it happens and counted: see [`Faults::report`] and [`Faults::counts`].
+/// Every injected fault is logged and counted: see [`Faults::report`] and [`Faults::counts`].
 ///
 /// ```
 /// # use evenkeel_apiserver::{Action, Faults, Rule, WatchAction};
@@ -50,11 +50,10 @@ pub struct Faults {
 
 struct Shared {
     rules: Mutex<Rules>,
-    /// Moves whenever rules are added, so that open watches need no lock to see that nothing is new. Ids are taken
-    /// from it: the newest rule's id is this number.
+    /// The id of the newest rule. Open watches compare it without a lock to see whether rules were added.
     newest: AtomicU64,
     refusing: AtomicBool,
-    /// Moves whenever all connections are to be cut.
+    /// Incremented to cut all connections.
     cuts: AtomicU64,
     listeners: Mutex<Vec<Waker>>,
     store: Option<Arc<dyn StoreControl>>,
@@ -74,12 +73,12 @@ struct Active {
     fired: u64,
 }
 
-/// Names a rule that was added.
+/// The id of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RuleId(u64);
 
 impl RuleId {
-    /// The number by which the fault endpoint knows the rule.
+    /// Returns the rule's number in the fault endpoint.
     pub fn number(self) -> u64 {
         self.0
     }
@@ -89,32 +88,32 @@ impl RuleId {
     }
 }
 
-/// How a rule has fared.
+/// The counts of a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleReport {
     /// The rule's id.
     pub id: RuleId,
-    /// What it does.
+    /// The name of its action.
     pub action: &'static str,
-    /// How many requests it matched.
+    /// The number of requests that it matched.
     pub matched: u64,
-    /// How many times the fault happened.
+    /// The number of injected faults.
     pub fired: u64,
 }
 
-/// What the store can be made to do (FLT-5).
+/// The faults of the store (FLT-5).
 pub(crate) trait StoreControl: Send + Sync + 'static {
-    /// Forgets all history.
+    /// Discards all history.
     fn compact_now(&self);
-    /// Forgets the history before this revision.
+    /// Discards the history before this revision.
     fn compact(&self, revision: u64);
-    /// Makes reads that tolerate staleness, and watches, lag this many revisions behind.
+    /// Makes watches, and reads that tolerate staleness, lag by this many revisions.
     fn lag_replica(&self, revisions: u64);
     /// Empties the watch history, as a restart of the server would.
     fn reset_history(&self);
 }
 
-/// What is to become of one request.
+/// The faults of one request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Plan {
     pub(crate) delay: Duration,
@@ -125,7 +124,7 @@ pub(crate) struct Plan {
     pub(crate) seen: u64,
 }
 
-/// The part of a [`Plan`] of which there can be only one.
+/// The outcome of a [`Plan`], of which there is only one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Fate {
     #[default]
@@ -161,7 +160,7 @@ impl Faults {
         id
     }
 
-    /// Removes a rule; says whether it was there. Watches that it already befell keep their fault.
+    /// Removes a rule and returns whether it existed. Watches that it already matched keep their fault.
     pub fn remove(&self, id: RuleId) -> bool {
         let mut rules = self.rules();
         let before = rules.active.len();
@@ -169,13 +168,13 @@ impl Faults {
         rules.active.len() < before
     }
 
-    /// Removes all rules and accepts connections again. The counts stay.
+    /// Removes all rules and accepts connections again. The counts are kept.
     pub fn clear(&self) {
         self.rules().active.clear();
         self.refuse_connections(false);
     }
 
-    /// Reads a rule from text such as `drop-watch:events=3` or `status:code=429,retry-after=1,times=5,resource=pods`.
+    /// Parses a rule such as `drop-watch:events=3` or `status:code=429,retry-after=1,times=5,resource=pods`.
     ///
     /// The text is an action, and after a colon its parameters and the rule's conditions, in any order:
     ///
@@ -203,33 +202,33 @@ impl Faults {
     /// `false`), `skip`, `times`, `probability`, `from-ms` and `until-ms`.
     ///
     /// # Errors
-    /// When the text does not follow this grammar; the error names the part that does not.
+    /// When the text does not follow this grammar; the error names the invalid part.
     pub fn parse(spec: &str) -> Result<Rule, FaultSpecError> {
         spec::parse(spec)
     }
 
-    /// Every watch, open now or later, ends cleanly after this many more events, until the rule is removed.
+    /// Ends every watch, open now or later, cleanly after this many more events, until the rule is removed.
     pub fn drop_watch_after(&self, events: u64) -> RuleId {
         self.add(Rule::watch(WatchAction::CloseAfterEvents(events)))
     }
 
-    /// The connection of the next watch that has an event to send breaks in the middle of it.
+    /// Breaks the connection of the next watch that sends an event, in the middle of that event.
     pub fn cut_frame(&self) -> RuleId {
         self.add(Rule::watch(WatchAction::CloseMidFrame { event: 0, byte: 10 }).times(1))
     }
 
-    /// The next `requests` requests fail with this code and, if given and not 0, a `Retry-After` in seconds: a Status has no
-    /// word for 0.
+    /// Fails the next `requests` requests with this code and, if given and not 0, a `Retry-After` in seconds: a Status
+    /// cannot express 0.
     pub fn fail_next(&self, requests: u64, code: u16, retry_after: Option<u32>) -> RuleId {
         self.add(Rule::new(Action::Status(Box::new(failure(code, retry_after)))).times(requests))
     }
 
-    /// Every request that is not a watch is handled only after this time, until the rule is removed.
+    /// Delays every request that is not a watch, until the rule is removed.
     pub fn delay(&self, delay: Duration) -> RuleId {
         self.add(Rule::new(Action::Delay(delay)).watches(false))
     }
 
-    /// While true, the port stays reserved but refuses connections. Connections that are open stay open; see
+    /// While true, the port stays reserved but refuses connections. Open connections are kept; see
     /// [`Faults::cut_connections`].
     pub fn refuse_connections(&self, refuse: bool) {
         if self.shared.refusing.swap(refuse, Ordering::AcqRel) != refuse {
@@ -247,17 +246,17 @@ impl Faults {
         self.wake_listeners();
     }
 
-    /// Forgets all history: every read at an older resource version, and every watch from one, expires.
+    /// Discards all history: every read at an older resource version, and every watch from one, expires.
     pub fn compact_now(&self) {
         self.on_store("compact", |store| store.compact_now());
     }
 
-    /// Forgets the history before this revision.
+    /// Discards the history before this revision.
     pub fn compact(&self, revision: u64) {
         self.on_store("compact", |store| store.compact(revision));
     }
 
-    /// Watches, and reads that tolerate staleness, see the store this many revisions ago; 0 ends it.
+    /// Makes watches, and reads that tolerate staleness, lag by this many revisions; 0 ends the lag.
     pub fn lag_replica(&self, revisions: u64) {
         self.on_store("lag-replica", |store| store.lag_replica(revisions));
     }
@@ -267,7 +266,7 @@ impl Faults {
         self.on_store("reset-history", |store| store.reset_history());
     }
 
-    /// Puts the server's time of day forward, or back. Timers do not notice.
+    /// Moves the server's wall clock forward, or back. Timers are not affected.
     pub fn jump_wall(&self, by: SignedDuration) {
         if let Some(clock) = &self.shared.clock {
             self.count("jump-wall");
@@ -275,8 +274,8 @@ impl Faults {
         }
     }
 
-    /// Makes the server's clocks run too fast by this many millionths (too slow if negative), at most by half; 0 ends
-    /// it, but does not put right what went wrong.
+    /// Makes the server's clocks run too fast by this many parts per million (too slow if negative), at most by half.
+    /// 0 ends the skew, but keeps the accumulated drift.
     pub fn skew(&self, millionths: i32) {
         if let Some(clock) = &self.shared.clock {
             self.count("skew");
@@ -284,7 +283,7 @@ impl Faults {
         }
     }
 
-    /// How each rule has fared, in their order.
+    /// Returns the counts of each rule, in their order.
     pub fn report(&self) -> Vec<RuleReport> {
         let rules = self.rules();
         rules
@@ -299,22 +298,22 @@ impl Faults {
             .collect()
     }
 
-    /// How many times each kind of fault has happened since the start, removed rules included.
+    /// Returns the number of injected faults by action since the start, removed rules included.
     pub fn counts(&self) -> BTreeMap<&'static str, u64> {
         self.rules().counts.clone()
     }
 
-    /// Whether there are rules at all: if not, requests need not be classified.
+    /// Returns whether there are rules at all: if not, callers need not parse the subject of a request.
     pub(crate) fn any(&self) -> bool {
         self.newest() > 0 && !self.rules().active.is_empty()
     }
 
-    /// The number of the newest rule.
+    /// Returns the number of the newest rule.
     pub(crate) fn newest(&self) -> u64 {
         self.shared.newest.load(Ordering::Acquire)
     }
 
-    /// What is to become of this request. `now` counts from the server's start.
+    /// Returns the faults of this request. `now` counts from the server's start.
     pub(crate) fn plan(&self, subject: &Subject, now: Duration, random: &mut dyn FnMut() -> u64) -> Plan {
         let mut plan = Plan::default();
         let mut refuse = false;
@@ -370,7 +369,7 @@ impl Faults {
         plan
     }
 
-    /// The watch faults of rules newer than `seen` that befall a watch which is already open.
+    /// Returns the watch faults of rules newer than `seen` that match an open watch.
     pub(crate) fn newer_watch_faults(
         &self,
         subject: &Subject,
@@ -385,7 +384,7 @@ impl Faults {
             let Action::Watch(action) = &active.rule.action else {
                 continue;
             };
-            // Too late for an HTTP status: this watch has been answered.
+            // The status line of this watch is already sent.
             if matches!(action, WatchAction::Expire { form: ExpireForm::Http, .. }) {
                 continue;
             }
@@ -398,7 +397,7 @@ impl Faults {
         found
     }
 
-    /// Ready when the listener's orders differ from those it knows.
+    /// Ready when the listener's orders differ from `known`.
     pub(crate) fn poll_orders(&self, known: Orders, cx: &mut Context<'_>) -> Poll<Orders> {
         let mut listeners = lock(&self.shared.listeners);
         let orders = self.orders();
@@ -411,7 +410,7 @@ impl Faults {
         Poll::Pending
     }
 
-    /// What the listener is to do now.
+    /// Returns the listener's current orders.
     pub(crate) fn orders(&self) -> Orders {
         Orders { refuse: self.shared.refusing.load(Ordering::Acquire), cuts: self.shared.cuts.load(Ordering::Acquire) }
     }
@@ -440,12 +439,12 @@ impl Faults {
     }
 }
 
-/// What [`Faults`] wants of a listener.
+/// The listener's orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Orders {
     /// Refuse connections.
     pub(crate) refuse: bool,
-    /// Grows with every call to cut all connections.
+    /// Incremented to cut all connections.
     pub(crate) cuts: u64,
 }
 
@@ -482,7 +481,7 @@ fn record(active: &Active, subject: &Subject, counts: &mut BTreeMap<&'static str
     );
 }
 
-/// The failure that a server sends with this code.
+/// Returns the Status that kube-apiserver sends with this code.
 fn failure(code: u16, retry_after: Option<u32>) -> Status {
     let (reason, message) = match code {
         400 => (Reason::BAD_REQUEST, "the server rejected our request for an unknown reason"),

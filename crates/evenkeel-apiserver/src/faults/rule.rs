@@ -1,4 +1,4 @@
-//! Rules: which requests go wrong, and how.
+//! Fault rules: the conditions on requests, and the faults.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -7,145 +7,144 @@ use evenkeel_core::Status;
 
 use super::subject::Subject;
 
-/// What goes wrong.
+/// The fault of a rule.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Action {
-    /// The request is answered with this failure instead of being handled. A retry-after in its details is also sent as
-    /// a header.
+    /// Returns this Status instead of handling the request. A retry-after in its details is also sent as a header.
     Status(Box<Status>),
-    /// The request is handled only after this time.
+    /// Delays the handling of the request.
     Delay(Duration),
-    /// The connection (HTTP/2: the stream) is closed without an answer, and the request is not handled.
+    /// Closes the connection (HTTP/2: the stream) without a response. The request is not handled.
     Drop,
-    /// The request is neither handled nor answered, and the connection stays open.
+    /// Neither handles the request nor responds, and keeps the connection open.
     Hang,
-    /// The request is handled, and the connection breaks after this many bytes of the answer's body.
+    /// Handles the request, and breaks the connection after this many bytes of the response's body.
     Reset {
-        /// How many bytes of the body arrive.
+        /// The number of bytes of the body that are sent.
         after_bytes: u64,
     },
-    /// The request is handled, with all its effects, but the client sees a broken connection.
+    /// Handles the request, with all its effects, and then breaks the connection.
     CommitThenDrop,
-    /// The whole request is read, then the connection breaks and nothing has been done. The counterpart of
-    /// [`Action::CommitThenDrop`]: the client cannot tell the two apart.
+    /// Reads the whole request, then breaks the connection without any effect. The counterpart of
+    /// [`Action::CommitThenDrop`]: the client cannot distinguish the two.
     DropBeforeCommit,
-    /// From the first request that matches, no new connections are accepted until
+    /// From the first matching request, refuses new connections until
     /// [`Faults::refuse_connections`](super::Faults::refuse_connections)`(false)`. The request itself is dropped.
     Refuse,
-    /// Before the request is handled all history is forgotten: older resource versions expire.
+    /// Discards all history before handling the request: older resource versions expire.
     Compact,
-    /// From this request on, watches and reads that tolerate staleness lag so many revisions behind; 0 ends it.
+    /// From this request on, watches and reads that tolerate staleness lag by this many revisions; 0 ends the lag.
     LagReplica {
-        /// How many.
+        /// The number of revisions.
         revisions: u64,
     },
-    /// Before the request is handled the history is emptied and all watches end, as a restart of the server would do.
+    /// Empties the history and ends all watches before handling the request, as a restart of the server would.
     ResetHistory,
-    /// Something happens to the stream of a watch.
+    /// Injects a fault into the stream of a watch.
     Watch(WatchAction),
 }
 
-/// What happens to the stream of a watch.
+/// A fault in the stream of a watch.
 ///
-/// Events are counted from 0 and per watch; bookmarks and errors count too. When a rule is added while a watch is open,
-/// counting starts with the next event. Actions marked *illegal* make the server lie: no correct server does this, and
-/// they exist to test that a detector notices.
+/// Events are counted from 0 and per watch; bookmarks and errors count too. When a rule is added while a watch is
+/// open, counting starts with the next event. Actions marked *illegal* break the guarantees of a correct server. They
+/// exist to test that a detector notices.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum WatchAction {
-    /// The stream ends cleanly after this many events.
+    /// Ends the stream cleanly after this many events.
     CloseAfterEvents(u64),
-    /// The stream ends cleanly after this many bytes, wherever that is.
+    /// Ends the stream cleanly after this many bytes, at any position.
     CloseAfterBytes(u64),
-    /// The connection breaks inside an event.
+    /// Breaks the connection inside an event.
     CloseMidFrame {
-        /// Inside which event.
+        /// The event.
         event: u64,
-        /// How many of its bytes arrive.
+        /// The number of its bytes that are sent.
         byte: usize,
     },
-    /// As `CloseMidFrame`, but the stream ends cleanly there.
+    /// As `CloseMidFrame`, but ends the stream cleanly there.
     TruncateFrame {
-        /// Inside which event.
+        /// The event.
         event: u64,
-        /// How many of its bytes arrive.
+        /// The number of its bytes that are sent.
         byte: usize,
     },
-    /// One byte of an event becomes a control character, which no JSON may contain. The stream goes on.
+    /// Replaces one byte of an event by a control character, which is invalid in JSON. The stream continues.
     CorruptFrame {
-        /// Which event.
+        /// The event.
         event: u64,
-        /// Which byte.
+        /// The byte.
         byte: usize,
     },
-    /// Every event arrives in pieces of these sizes; the last size repeats. No sizes: pieces of one byte.
+    /// Sends every event in pieces of these sizes; the last size repeats. Without sizes, in pieces of one byte.
     SplitFrame {
         /// The sizes of the pieces.
         sizes: Vec<usize>,
     },
-    /// Events are held back and arrive together.
+    /// Holds events back and sends them together.
     CoalesceFrames {
-        /// How many events make a chunk.
+        /// The number of events per chunk.
         events: usize,
-        /// After how long an incomplete chunk is sent anyway.
+        /// The timeout after which an incomplete chunk is sent.
         wait: Duration,
     },
-    /// An event arrives twice.
+    /// Sends an event twice.
     DuplicateEvent {
-        /// Which event.
+        /// The event.
         event: u64,
     },
-    /// An event never arrives. *Illegal.*
+    /// Omits an event. *Illegal.*
     SkipEvent {
-        /// Which event.
+        /// The event.
         event: u64,
     },
-    /// Two events change places. *Illegal.*
+    /// Swaps two events. *Illegal.*
     Reorder {
-        /// The earlier one.
+        /// The earlier event.
         first: u64,
-        /// The later one.
+        /// The later event.
         second: u64,
     },
-    /// The server says that the watch's resource version is too old (410).
+    /// Reports that the watch's resource version is too old (410).
     Expire {
-        /// Before which event. Over HTTP it is always the first.
+        /// The event that the error precedes. Over HTTP it is always the first.
         event: u64,
-        /// In which form.
+        /// The form of the error.
         form: ExpireForm,
     },
-    /// Events are withheld; bookmarks arrive until the first event was withheld.
+    /// Withholds events; bookmarks are sent until the first event is withheld.
     BookmarkOnly,
-    /// Bookmarks are withheld, the one that ends the initial events included.
+    /// Withholds bookmarks, including the one that ends the initial events.
     NoBookmarks,
-    /// The stream pauses before an event.
+    /// Pauses the stream before an event.
     StallFor {
-        /// Before which event.
+        /// The event.
         event: u64,
-        /// For how long.
+        /// The length of the pause.
         duration: Duration,
     },
-    /// An ERROR event with this status arrives instead of an event, and the stream ends.
+    /// Sends an ERROR event with this status instead of an event, and ends the stream.
     ErrorEvent {
-        /// Instead of which event.
+        /// The replaced event.
         event: u64,
-        /// The status it carries.
+        /// The status of the ERROR event.
         status: Box<Status>,
     },
-    /// An event of a type that no client knows arrives before an event.
+    /// Sends an event of an unknown type before an event.
     UnknownEventType {
-        /// Before which event.
+        /// The event.
         event: u64,
     },
-    /// An ADDED event with an object of another kind arrives before an event.
+    /// Sends an ADDED event with an object of another kind before an event.
     WrongKindObject {
-        /// Before which event.
+        /// The event.
         event: u64,
     },
 }
 
-/// How a server says that a watch's resource version is too old. Both forms are met in the wild.
+/// The form in which a server reports that a watch's resource version is too old. Real servers use both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpireForm {
     /// 200 and an ERROR event in the stream.
@@ -154,10 +153,10 @@ pub enum ExpireForm {
     Http,
 }
 
-/// One fault: which requests it befalls, how often, and what it does.
+/// One fault: which requests it matches, how often, and what it does.
 ///
-/// A fresh rule matches every request, always. Watch actions only ever match watches. Conditions narrow it down; all
-/// of them must hold. Of the matching requests the first [`skip`](Rule::skip) pass, then the fault happens at most
+/// A new rule matches every request, always. Watch actions match only watches. Conditions narrow it down; all of them
+/// must hold. The first [`skip`](Rule::skip) matching requests pass, then the fault is injected at most
 /// [`times`](Rule::times) times, each time with [`probability`](Rule::probability).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
@@ -177,7 +176,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// A rule that does this to every request.
+    /// Returns a rule that matches every request.
     pub fn new(action: Action) -> Self {
         Rule {
             action,
@@ -196,78 +195,79 @@ impl Rule {
         }
     }
 
-    /// A rule that does this to every watch.
+    /// Returns a rule that matches every watch.
     pub fn watch(action: WatchAction) -> Self {
         Rule::new(Action::Watch(action))
     }
 
-    /// Only requests with this verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
+    /// Matches only requests with this verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`,
+    /// `deletecollection`.
     pub fn verb(mut self, verb: impl Into<String>) -> Self {
         self.verb = Some(verb.into());
         self
     }
 
-    /// Only requests for this API group; the core group is the empty string.
+    /// Matches only requests for this API group; the core group is the empty string.
     pub fn group(mut self, group: impl Into<String>) -> Self {
         self.group = Some(group.into());
         self
     }
 
-    /// Only requests for this resource, by its plural.
+    /// Matches only requests for this resource, by its plural.
     pub fn resource(mut self, resource: impl Into<String>) -> Self {
         self.resource = Some(resource.into());
         self
     }
 
-    /// Only requests in this namespace.
+    /// Matches only requests in this namespace.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// Only requests for the object of this name.
+    /// Matches only requests for the object of this name.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Only requests of this user.
+    /// Matches only requests of this user.
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
         self
     }
 
-    /// Only requests whose user agent contains this text.
+    /// Matches only requests whose user agent contains this text.
     pub fn user_agent(mut self, part: impl Into<String>) -> Self {
         self.user_agent = Some(part.into());
         self
     }
 
-    /// Only watches, or everything but watches.
+    /// Matches only watches, or everything but watches.
     pub fn watches(mut self, only: bool) -> Self {
         self.watches = Some(only);
         self
     }
 
-    /// The first so many matching requests pass.
+    /// Lets the first `requests` matching requests pass.
     pub fn skip(mut self, requests: u64) -> Self {
         self.skip = requests;
         self
     }
 
-    /// The fault happens at most so many times.
+    /// Injects the fault at most this many times.
     pub fn times(mut self, times: u64) -> Self {
         self.times = Some(times);
         self
     }
 
-    /// The fault happens with this probability, from 0 to 1.
+    /// Injects the fault with this probability, from 0 to 1.
     pub fn probability(mut self, probability: f64) -> Self {
         self.probability = probability;
         self
     }
 
-    /// Only requests that arrive in this window, counted from the server's start.
+    /// Matches only requests that arrive in this window, counted from the server's start.
     pub fn during(mut self, window: Range<Duration>) -> Self {
         self.window = Some(window);
         self
@@ -292,7 +292,7 @@ impl Rule {
 }
 
 impl Action {
-    /// The name that counters and logs use; the same as in a fault specification.
+    /// Returns the name in counters and logs; the same as in a fault specification.
     pub fn name(&self) -> &'static str {
         match self {
             Action::Status(_) => "status",

@@ -1,4 +1,4 @@
-//! The little language in which faults are written on a command line.
+//! The parser of fault specifications, as given on a command line.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -9,17 +9,17 @@ use evenkeel_core::Reason;
 use super::failure;
 use super::rule::{Action, ExpireForm, Rule, WatchAction};
 
-/// Why a text is no fault.
+/// Why a fault specification is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FaultSpecError {
-    /// There is no action of this name.
+    /// The action does not exist.
     #[error("unknown fault {0:?}; there are {actions}", actions = ACTIONS.join(", "))]
     UnknownAction(String),
     /// A part after the colon is not `key=value`.
     #[error("{0:?} is not of the form key=value")]
     NotAPair(String),
-    /// A key that this action does not have.
+    /// The action does not have this key.
     #[error("the fault {action:?} has no parameter {key:?}")]
     UnknownKey {
         /// The action.
@@ -27,10 +27,10 @@ pub enum FaultSpecError {
         /// The key.
         key: String,
     },
-    /// A key that stands there twice.
+    /// The key occurs twice.
     #[error("{0:?} is given twice")]
     Twice(String),
-    /// A key without which the action means nothing.
+    /// The action requires this key.
     #[error("the fault {action:?} needs {key}=…")]
     Missing {
         /// The action.
@@ -38,14 +38,14 @@ pub enum FaultSpecError {
         /// The key.
         key: &'static str,
     },
-    /// A value that does not fit its key.
+    /// The value is invalid for its key.
     #[error("{key}={value}: {problem}")]
     BadValue {
         /// The key.
         key: String,
         /// The value.
         value: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         problem: &'static str,
     },
 }
@@ -82,9 +82,9 @@ pub(super) const ACTIONS: &[&str] = &[
     "wrong-kind",
 ];
 
-/// The maximum number of pieces in `sizes`.
+/// The limit of pieces in `sizes`.
 const MAX_SIZES: usize = 64;
-/// Frames are held in memory while they wait to be reordered or sent together.
+/// The limit of frames held in memory to be reordered or sent together.
 const MAX_HELD: u64 = 10_000;
 
 pub(super) fn parse(spec: &str) -> Result<Rule, FaultSpecError> {
@@ -186,7 +186,7 @@ fn bad(key: &str, value: &str, problem: &'static str) -> FaultSpecError {
     FaultSpecError::BadValue { key: key.to_owned(), value: value.to_owned(), problem }
 }
 
-/// The `key=value` pairs that are not consumed yet.
+/// The `key=value` pairs that are not parsed yet.
 struct Pairs<'a> {
     action: &'a str,
     left: BTreeMap<&'a str, &'a str>,

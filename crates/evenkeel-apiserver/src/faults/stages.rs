@@ -1,7 +1,7 @@
-//! What watch faults do to frames: a chain of small machines, each fed one frame at a time.
+//! Watch faults on frames: a chain of small state machines, each fed one frame at a time.
 //!
-//! No clock runs here. A stage that wants time to pass says so with [`Step::Pause`], or names in
-//! [`Chain::flush_after`] how long it is willing to hold frames back; the driver of the chain has the timer.
+//! No clock runs here. A stage that needs a delay emits [`Step::Pause`], or returns from [`Chain::flush_after`] how
+//! long it holds frames back; the driver of the chain has the timer.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use evenkeel_core::Status;
 use super::framing::Framing;
 use super::rule::{ExpireForm, WatchAction};
 
-/// What the client is to see next.
+/// The next output of a faulty stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// These bytes, in one piece.
+    /// Sends these bytes, in one piece.
     Send(Bytes),
-    /// Nothing for this long.
+    /// Sends nothing for this long.
     Pause(Duration),
-    /// The clean end of the body.
+    /// Ends the body cleanly.
     End,
-    /// A broken connection.
+    /// Breaks the connection.
     ConnectionCut,
 }
 
@@ -35,16 +35,16 @@ pub(crate) struct Chain {
 #[derive(Debug)]
 struct Stage {
     action: WatchAction,
-    /// Events seen so far.
+    /// Events so far.
     events: u64,
-    /// Bytes let through so far.
+    /// Bytes passed so far.
     bytes: u64,
     held: Vec<Bytes>,
     withheld: bool,
 }
 
 impl Chain {
-    /// For a stream of this framing.
+    /// Returns an empty chain for a stream of this framing.
     pub(crate) fn new(framing: Framing) -> Self {
         Chain { framing, stages: Vec::new() }
     }
@@ -57,7 +57,7 @@ impl Chain {
         self.stages.is_empty()
     }
 
-    /// What becomes of the frames that a chunk of the original stream holds.
+    /// Processes the frames of a chunk of the original stream.
     pub(crate) fn feed(&mut self, mut chunk: Bytes, out: &mut VecDeque<Step>) {
         while !chunk.is_empty() {
             let frame = self.framing.take(&mut chunk);
@@ -65,13 +65,13 @@ impl Chain {
         }
     }
 
-    /// What becomes of the end of the original stream: stages let go of what they hold.
+    /// Processes the end of the original stream: stages release held frames.
     pub(crate) fn end(&mut self, out: &mut VecDeque<Step>) {
         self.flush(out);
         out.push_back(Step::End);
     }
 
-    /// How long a stage that holds frames back is willing to do so.
+    /// Returns how long the stages hold frames back.
     pub(crate) fn flush_after(&self) -> Option<Duration> {
         self.stages
             .iter()
@@ -82,7 +82,7 @@ impl Chain {
             .min()
     }
 
-    /// Makes every stage let go of what it holds.
+    /// Makes every stage release its held frames.
     pub(crate) fn flush(&mut self, out: &mut VecDeque<Step>) {
         for index in 0..self.stages.len() {
             let mut released = Vec::new();
@@ -207,7 +207,7 @@ impl Stage {
     }
 }
 
-/// The status of an injected expiry.
+/// Returns the status of an injected expiry.
 pub(crate) fn expired() -> Status {
     Status::expired("too old resource version: 1 (2)")
 }

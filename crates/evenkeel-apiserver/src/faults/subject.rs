@@ -1,11 +1,11 @@
-//! What a request is about, as far as a fault rule can ask.
+//! The subject of a request, as matched by fault rules.
 
 use http::{HeaderMap, Method, Uri, header};
 
 use crate::query::{Query, percent_decode};
 use crate::route::{self, Verb};
 
-/// A request as rules see it. Empty strings stand for what the request does not have.
+/// The properties of a request that rules match. Empty strings stand for absent ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Subject {
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection` for resources; the method in
@@ -40,7 +40,7 @@ impl Subject {
         subject.group = group.to_owned();
         let Some(parts) = route::parts(group, rest).filter(|parts| !parts.plural.is_empty()) else { return subject };
         let name = parts.tail.first().copied();
-        // A namespace is in itself, as those see it who decide by namespace.
+        // A namespace object is in its own namespace, as in authorization.
         let itself = name.filter(|_| group.is_empty() && parts.plural == "namespaces");
         subject.namespace = decoded(parts.namespace.or(itself));
         subject.resource = parts.plural.to_owned();
@@ -57,7 +57,7 @@ impl Subject {
     }
 }
 
-/// A segment as the server reads it; one that it cannot read, as it is.
+/// Decodes a segment; one that is invalid is returned unchanged.
 fn decoded(segment: Option<&str>) -> String {
     let raw = segment.unwrap_or_default();
     percent_decode(raw, false).unwrap_or_else(|| raw.to_owned())

@@ -17,7 +17,7 @@ fn subject(method: Method, uri: &str) -> Subject {
     Subject::of(&method, &uri.parse().unwrap(), &HeaderMap::new(), "tester")
 }
 
-/// A stream written down: chunks, `~N` pauses of milliseconds, `$` a clean end, `!` a cut.
+/// Returns the output as text: chunks, `~N` pauses of milliseconds, `$` a clean end, `!` a cut.
 fn run(actions: &[WatchAction], frames: &[&'static str]) -> Vec<String> {
     let mut chain = Chain::default();
     for action in actions {
@@ -436,7 +436,7 @@ fn flt_5_consistency_faults_reach_the_store() {
     assert_eq!(faults.counts()["compact"], 2);
 }
 
-/// A world in which it is always an hour after the start.
+/// An environment in which it is always an hour after the start.
 struct Still;
 
 impl crate::env::Env for Still {
@@ -451,7 +451,7 @@ impl crate::env::Env for Still {
     }
 }
 
-/// A world whose time is a number.
+/// An environment whose time is a counter.
 struct Hand(Counter);
 
 impl crate::env::Env for Hand {

@@ -1,8 +1,9 @@
-//! Server-side apply: a manager says what it wants of an object, all of it, every time (SSA-8).
+//! Server-side apply: each request carries the complete intent of one manager (SSA-8).
 //!
-//! What it wants is merged into the object and belongs to it from then on, shared with everyone who wants the same.
-//! What it wanted last time and no longer does goes, unless someone else owns it. It may not change what belongs to
-//! others, unless it insists (`force`), and then it is theirs no more.
+//! The intent is merged into the object. Its fields are then owned by the manager, shared with other managers that
+//! applied the same value. Fields of the manager's previous intent that the new one omits are removed, unless another
+//! manager owns them. Changing fields of other managers is a conflict, unless `force` is set, which takes the
+//! ownership.
 
 use evenkeel_core::Status;
 use serde_json::Value;
@@ -16,18 +17,17 @@ use super::merge::merge;
 use super::set::FieldSet;
 use super::{FieldTypes, Write};
 
-/// Who owns what was there before anyone applied (SSA-7).
+/// The manager of the fields that existed before the first apply (SSA-7).
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// The manager whose objects may have a history of client-side apply.
+/// The manager whose objects may carry client-side apply annotations.
 const KUBECTL: &str = "kubectl";
 
-/// Applies an intent, and gives the object with the ownership that follows in its `managedFields`; or the conflicts
-/// that stand in the way.
+/// Applies an intent. Returns the object with its updated `managedFields`, or the conflicts.
 ///
-/// `live` is the object as it is, or `None` if there is none yet; the intent has passed
-/// [`check_intent`](super::check_intent()) and names nothing that the endpoint does not write. The result is still to be
-/// read as its kind: it may have nulls where fields went, and no defaults.
+/// `live` is the stored object, or `None` for a create. The intent has passed [`check_intent`](super::check_intent())
+/// and names only fields that the endpoint writes. The result must still be decoded as its kind: it may have nulls in
+/// place of removed fields, and lacks defaults.
 pub(crate) fn apply<T: FieldTypes>(
     live: Option<&Value>,
     intent: &Value,
@@ -65,7 +65,7 @@ pub(crate) fn apply<T: FieldTypes>(
         entry.fields.subtract(&removed);
     }
     wanted.remove_never_owned();
-    // The time of an entry tells when its manager last changed the object.
+    // The time of an entry is that of its manager's last change.
     let time = previous.as_ref().and_then(|previous| previous.time).filter(|_| !changed);
     entries.push(Entry { time: time.or(Some(write.now)), fields: wanted, ..acting(write) });
     entries.retain(|entry| !entry.fields.is_empty());
@@ -78,7 +78,7 @@ pub(crate) fn apply<T: FieldTypes>(
     Ok(object)
 }
 
-/// The entry of the one who applies, as far as the request tells.
+/// Returns the entry of the applying manager, without fields.
 fn acting<'a>(write: &Write<'a>) -> Entry<'a> {
     Entry {
         manager: write.manager,
@@ -90,8 +90,8 @@ fn acting<'a>(write: &Write<'a>) -> Entry<'a> {
     }
 }
 
-/// Returns the owners of an object's fields. Fields without one get an owner now, so that the first apply
-/// does not take them silently.
+/// Returns the owners of an object. An object without owners is assigned one for its existing fields, so that the
+/// first apply does not take them silently.
 fn owners<'a, T: FieldTypes>(live: &'a Value, types: Option<&T>, write: &Write<'a>) -> Vec<Entry<'a>> {
     let stored = live.get("metadata").and_then(|metadata| metadata.get("managedFields"));
     let mut entries = stored.and_then(entry::decode).unwrap_or_default();
@@ -112,7 +112,7 @@ fn owners<'a, T: FieldTypes>(live: &'a Value, types: Option<&T>, write: &Write<'
     entries
 }
 
-/// Removes what the manager applied last time and not now, unless another manager owns it.
+/// Removes the fields of the manager's previous intent that are not in this one and have no other owner.
 fn prune<'a, T: FieldTypes>(
     merged: Value,
     last: &FieldSet<'a>,
@@ -131,19 +131,19 @@ fn prune<'a, T: FieldTypes>(
         owned.absorb(other.fields.clone());
     }
     let owned = owned.with_declared_fields(types);
-    // Descendants of a field that was applied last time and has no owner now.
+    // Fields that the previous intent held, with what is below them, and that have no owner now.
     let pruned = without(&merged, &last, types);
     let mut gone = all_fields(&merged, types);
     gone.subtract(&all_fields(&pruned, types));
     gone.subtract(&owned);
     let pruned = without(&merged, &gone, types);
-    // Of that only what the manager had applied itself: the rest is someone's who does not say so.
+    // Only what the manager had applied itself is removed: the rest may have an untracked owner.
     let mut gone = all_fields(&merged, types);
     gone.subtract(&all_fields(&pruned, types));
     without(&merged, &gone.intersection(&last), types)
 }
 
-/// The fields of an object, with those that are never written down.
+/// Returns the fields of an object, including declared parents that `fieldsV1` omits.
 fn all_fields<'a, T: FieldTypes>(object: &'a Value, types: Option<&T>) -> FieldSet<'a> {
     fields_of(object, types).with_declared_fields(types)
 }

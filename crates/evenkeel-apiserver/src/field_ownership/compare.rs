@@ -1,4 +1,4 @@
-//! What a write changed: the fields that were added, modified and removed between two versions of an object.
+//! Compares two versions of an object: the fields that a write added, modified and removed.
 
 use std::cmp::Ordering;
 
@@ -10,7 +10,7 @@ use super::FieldTypes;
 use super::path::PathElement;
 use super::set::{FieldSet, Node};
 
-/// Fields without an owner (SSA-4): the server's own, and what identifies the object.
+/// Fields without an owner (SSA-4): those that the server sets, and the object's identity.
 const NEVER_OWNED: [&[&str]; 12] = [
     &["apiVersion"],
     &["kind"],
@@ -26,7 +26,7 @@ const NEVER_OWNED: [&[&str]; 12] = [
     &["metadata", "resourceVersion"],
 ];
 
-/// What stands for a side that has nothing in it.
+/// The value of an absent side.
 static NOTHING: Value = Value::Null;
 
 /// The difference between two objects; no path is in more than one of the sets.
@@ -38,7 +38,7 @@ pub(crate) struct Changes<'a> {
 }
 
 impl<'a> Changes<'a> {
-    /// What has another value now, or had none before.
+    /// Returns the added and the modified fields.
     pub(crate) fn into_written(self) -> FieldSet<'a> {
         let mut written = self.added;
         written.absorb(self.modified);
@@ -51,7 +51,7 @@ impl Changes<'_> {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }
 
-    /// Leaves out everything at and below these dotted paths.
+    /// Removes these dotted paths and everything below them.
     pub(crate) fn ignore(&mut self, paths: &[&str]) {
         for path in paths {
             let path: Vec<&str> = path.split('.').collect();
@@ -68,8 +68,7 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// Compares an object with the one that replaces it, or with nothing when it is created. Fields without an owner are
-/// left out.
+/// Compares an object with its replacement, or with nothing on create. Fields without an owner are excluded.
 pub(crate) fn changes<'a, T: FieldTypes>(old: Option<&'a Value>, new: &'a Value, types: Option<&T>) -> Changes<'a> {
     let difference = compare(old.unwrap_or(&NOTHING), new, types);
     let mut changes = Changes {
@@ -84,7 +83,7 @@ pub(crate) fn changes<'a, T: FieldTypes>(old: Option<&'a Value>, new: &'a Value,
 }
 
 impl FieldSet<'_> {
-    /// Leaves out fields without an owner (SSA-4).
+    /// Removes the fields that have no owner (SSA-4).
     pub(crate) fn remove_never_owned(&mut self) {
         for path in NEVER_OWNED {
             self.remove_member(path);
@@ -94,7 +93,7 @@ impl FieldSet<'_> {
 
 #[cfg(test)]
 impl<'a> FieldSet<'a> {
-    /// The fields that belong to the one who creates the object.
+    /// Returns the fields that the creator of an object owns.
     pub(crate) fn of<T: FieldTypes>(object: &'a Value, types: Option<&T>) -> Self {
         changes(None, object, types).added
     }
@@ -110,7 +109,7 @@ struct Difference<'a> {
 
 impl<'a> Difference<'a> {
     fn push(&mut self, element: PathElement<'a>, inner: Difference<'a>) {
-        // The element is cloned only where there is more than one place for it, which is rare and, for fields, free.
+        // The element is cloned only for more than one set, which is rare and, for fields, free.
         match (inner.added.is_empty(), inner.modified.is_empty(), inner.removed.is_empty()) {
             (true, true, true) => {}
             (false, true, true) => self.added.below.push(element, inner.added),
@@ -137,13 +136,13 @@ impl<'a> Difference<'a> {
     }
 }
 
-/// How a value is owned.
+/// The granularity at which a value is owned.
 pub(super) enum Shape<'a, 't, T> {
     /// As a whole.
     Leaf,
     /// Key by key.
     Map(&'a Map<String, Value>),
-    /// Item by item, as the list's type says.
+    /// Item by item, by the list's type.
     List(&'a [Value], &'t T),
 }
 
@@ -156,8 +155,8 @@ pub(super) fn shape<'a, 't, T: FieldTypes>(value: &'a Value, types: Option<&'t T
     }
 }
 
-/// The value at a path and everything below it. The recursion here and in [`compare`] is bounded by the depth that
-/// the parser and the patches allow.
+/// Returns the path and everything below it. The recursion here and in [`compare`] is bounded by the depth limit of
+/// the parser and the patches.
 fn whole<'a, T: FieldTypes>(value: &'a Value, types: Option<&T>) -> Node<'a> {
     let mut node = Node::leaf();
     match shape(value, types) {
@@ -188,13 +187,13 @@ fn compare<'a, T: FieldTypes>(old: &'a Value, new: &'a Value, types: Option<&T>)
     match (shape(old, types), shape(new, types)) {
         (Shape::Map(old), Shape::Map(new)) => compare_maps(Some(old), Some(new), types),
         (Shape::List(old, types), Shape::List(new, _)) => compare_lists(old, new, types),
-        // Nothing has the shape of the other side. Two kinds of nothing are a leaf, below.
+        // An absent side has the shape of the other one. Two absent sides are a leaf, below.
         (Shape::Map(old), Shape::Leaf) if new.is_null() && !old.is_empty() => compare_maps(Some(old), None, types),
         (Shape::Leaf, Shape::Map(new)) if old.is_null() && !new.is_empty() => compare_maps(None, Some(new), types),
         (Shape::List(old, types), Shape::Leaf) if new.is_null() && !old.is_empty() => compare_lists(old, &[], types),
         (Shape::Leaf, Shape::List(new, types)) if old.is_null() && !new.is_empty() => compare_lists(&[], new, types),
         (Shape::Leaf, Shape::Leaf) if old == new => Difference::default(),
-        // A value of another shape: what was inside is gone, what is inside is new, and the value is another one.
+        // The shape changed: the old contents are removed, the new ones added, and the value itself is modified.
         _ => {
             let mut difference = Difference::modified();
             difference.removed.below = whole(old, types).below;
@@ -274,7 +273,7 @@ fn compare_lists<'a, T: FieldTypes>(old: &'a [Value], new: &'a [Value], types: &
     }
 }
 
-/// Compares the items with one key. Several of them are owned together, as one leaf.
+/// Compares the items with one key. Several items are owned together, as one leaf.
 fn compare_items<'a, T: FieldTypes>(
     old: &[(PathElement<'a>, &'a Value)],
     new: &[(PathElement<'a>, &'a Value)],
@@ -297,15 +296,15 @@ fn compare_items<'a, T: FieldTypes>(
     }
 }
 
-/// The items of a list with what tells them apart, in order of that. Items that have no key, which validation refuses,
-/// have no owner.
+/// Returns the items of a list with their path elements, sorted. Items without a key, which validation rejects, have
+/// no owner.
 pub(super) fn keyed<'a, T: FieldTypes>(list: &'a [Value], types: &T) -> Vec<(PathElement<'a>, &'a Value)> {
     let mut items: Vec<_> = list.iter().filter_map(|item| Some((element(item, types)?, item))).collect();
     items.sort_by(|(a, _), (b, _)| a.cmp(b));
     items
 }
 
-/// What tells an item of a list from the others; `None` if nothing does.
+/// Returns the path element that identifies an item in its list; `None` if it has none.
 pub(super) fn element<'a, T: FieldTypes>(item: &'a Value, types: &T) -> Option<PathElement<'a>> {
     match types.list_type() {
         ListType::Atomic => None,
@@ -320,7 +319,7 @@ pub(super) fn element<'a, T: FieldTypes>(item: &'a Value, types: &T) -> Option<P
     }
 }
 
-/// The runs of items that share an element.
+/// Returns the runs of items that share an element.
 pub(super) fn groups<'i, 'a>(
     items: &'i [(PathElement<'a>, &'a Value)],
 ) -> impl Iterator<Item = (PathElement<'a>, &'i [(PathElement<'a>, &'a Value)])> {

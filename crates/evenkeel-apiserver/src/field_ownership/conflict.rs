@@ -1,4 +1,4 @@
-//! What an apply may not change, because it belongs to others (SSA-9).
+//! Conflicts: fields of other managers that an apply would change (SSA-9).
 
 use evenkeel_core::status::StatusCause;
 use evenkeel_core::{Reason, Status, StatusDetails};
@@ -14,14 +14,14 @@ pub(super) struct Conflict<'a> {
 }
 
 impl<'a> Conflict<'a> {
-    /// The conflict with this entry, if it owns any of the fields that change.
+    /// Returns the conflict with this entry, if it owns any of the changed fields.
     pub(super) fn with(entry: &Entry<'a>, written: &FieldSet<'a>) -> Option<Self> {
         let fields = entry.fields.intersection(written);
         (!fields.is_empty()).then(|| Conflict { manager: describe(entry), fields })
     }
 }
 
-/// An applier is known by its name, an updater also by the version it wrote through.
+/// Names the manager: an applier by its name, an updater also by the version that it wrote through.
 fn describe(entry: &Entry<'_>) -> String {
     let mut text = format!("{:?}", entry.manager);
     if !entry.subresource.is_empty() {
@@ -33,7 +33,7 @@ fn describe(entry: &Entry<'_>) -> String {
     text
 }
 
-/// The 409 that lists the conflicts, sorted by manager.
+/// Returns the 409 that lists the conflicts, sorted by manager.
 pub(super) fn refusal(mut conflicts: Vec<Conflict<'_>>) -> Status {
     conflicts.sort_by(|a, b| a.manager.cmp(&b.manager));
     let conflicts: Vec<(String, Vec<String>)> =

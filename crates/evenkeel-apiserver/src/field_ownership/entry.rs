@@ -7,13 +7,13 @@ use serde_json::{Map, Value};
 
 use super::set::FieldSet;
 
-/// How many entries of updates an object may have before the oldest are merged (SSA-6).
+/// The limit of update entries per object, above which the oldest are merged (SSA-6).
 const MAX_UPDATERS: usize = 10;
 
 /// The manager of merged entries.
 const ANCIENT_CHANGES: &str = "ancient-changes";
 
-/// How the fields came to be owned. In the order in which entries are sorted.
+/// The operation that made the manager an owner. Variants are in the sort order of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Operation {
     Apply,
@@ -29,7 +29,7 @@ impl Operation {
     }
 }
 
-/// What one manager owns; empty texts are absent.
+/// The fields of one manager. Empty strings stand for absent values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<'a> {
     pub(crate) manager: &'a str,
@@ -41,7 +41,8 @@ pub(crate) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Whether the entries are one manager's (SSA-3): appliers keep their entry when they change the version.
+    /// Returns whether both entries belong to one manager (SSA-3): appliers keep their entry when they change the
+    /// version.
     pub(crate) fn is_same_manager(&self, other: &Entry<'_>) -> bool {
         self.manager == other.manager
             && self.operation == other.operation
@@ -95,7 +96,7 @@ impl<'a> Entry<'a> {
         Value::Object(fields)
     }
 
-    /// The time in seconds; entries without a time are the oldest.
+    /// Returns the time in seconds; entries without a time are the oldest.
     fn seconds(&self) -> i64 {
         let time = self.time.and_then(|time| time.parse::<Timestamp>().ok());
         time.map_or(0, Timestamp::as_second)
@@ -110,7 +111,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Reads `managedFields`; `None` if any entry makes no sense. Of two entries of one manager the later counts.
+/// Decodes `managedFields`; `None` if any entry is malformed. The later of two entries of one manager wins.
 pub(crate) fn decode(list: &Value) -> Option<Vec<Entry<'_>>> {
     let Value::Array(list) = list else {
         return list.is_null().then(Vec::new);
@@ -126,14 +127,14 @@ pub(crate) fn decode(list: &Value) -> Option<Vec<Entry<'_>>> {
     Some(entries)
 }
 
-/// Writes `managedFields`, sorted by operation, time, manager, version and sub-resource.
+/// Encodes `managedFields`, sorted by operation, time, manager, version and sub-resource.
 pub(crate) fn encode(mut entries: Vec<Entry<'_>>) -> Vec<Value> {
     entries.sort_by(|a, b| a.operation.cmp(&b.operation).then_with(|| a.by_age(b)));
     entries.iter().map(Entry::encode).collect()
 }
 
-/// Merges the oldest entries of updates, version by version, until there are no more than allowed (SSA-6). With more
-/// versions than entries allowed, one entry per version stays.
+/// Merges the oldest update entries, version by version, down to the limit (SSA-6). With more versions than the limit,
+/// one entry per version is kept.
 pub(crate) fn cap_updaters(entries: &mut Vec<Entry<'_>>) {
     let updaters = entries.iter().filter(|entry| entry.operation == Operation::Update).count();
     let Some(mut surplus) = updaters.checked_sub(MAX_UPDATERS).filter(|surplus| *surplus > 0) else {
@@ -163,7 +164,7 @@ pub(crate) fn cap_updaters(entries: &mut Vec<Entry<'_>>) {
     }
 }
 
-/// A bucket of an earlier write that was still young joins the one just made.
+/// Merges the bucket of an earlier write, if it was too recent to be merged so far, into the new one.
 fn merge_twin(entries: &mut Vec<Entry<'_>>, bucket: usize, surplus: &mut usize) {
     let twin = entries.iter().enumerate().position(|(index, entry)| {
         index != bucket && entries.get(bucket).is_some_and(|bucket| bucket.is_same_manager(entry))

@@ -1,4 +1,4 @@
-//! The fields that an intent names, and objects without some of their fields.
+//! The fields of an intent, and the removal of fields from an object.
 
 use serde_json::{Map, Value};
 
@@ -7,8 +7,8 @@ use super::compare::{Shape, element, groups, keyed, shape};
 use super::path::PathElement;
 use super::set::{FieldSet, Node};
 
-/// The fields that an object names: what its applier owns. Of maps and lists that are owned piece by piece only the
-/// pieces are named, and a list by its items; an empty map stands for itself.
+/// Returns the fields that an object names, which its applier owns. Granular maps and lists contribute only their
+/// entries; an empty map is a field itself.
 pub(super) fn fields_of<'a, T: FieldTypes>(object: &'a Value, types: Option<&T>) -> FieldSet<'a> {
     named(object, types).below
 }
@@ -42,11 +42,11 @@ fn named<'a, T: FieldTypes>(value: &'a Value, types: Option<&T>) -> Node<'a> {
     node
 }
 
-/// The object without these fields. A map or list that loses all it has becomes `null`: whether it is there at all is
-/// for the reader of the result to say.
+/// Returns the object without these fields. A map or list that loses all its entries becomes `null`; the decoder of
+/// the result decides whether it remains.
 pub(super) fn without<T: FieldTypes>(value: &Value, gone: &FieldSet<'_>, types: Option<&T>) -> Value {
     match shape(value, types) {
-        // What is owned as a whole has no parts to lose.
+        // An atomic value has no parts to remove.
         Shape::Leaf => value.clone(),
         Shape::Map(map) => {
             let mut kept = Map::new();

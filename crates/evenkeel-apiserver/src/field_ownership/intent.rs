@@ -1,4 +1,4 @@
-//! What an intent must be to be applied: everything that it names is in the schema, and nothing is named twice.
+//! Validation of an intent: all its fields are in the schema, and no list item occurs twice.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,7 +9,7 @@ use super::compare::element;
 use super::path::PathElement;
 use crate::schema::{ListType, MAX_REPORTS, RoughKind, Schema};
 
-/// Checks an intent against the schema, and says what is wrong with it, in the words of the real server.
+/// Checks an intent against the schema. The error is worded like kube-apiserver's.
 pub(crate) fn check(intent: &Value, schema: &Schema) -> Result<(), String> {
     let mut checker = Checker::default();
     checker.value(intent, Some(schema));
@@ -34,9 +34,9 @@ impl Checker {
         }
     }
 
-    /// The recursion is as deep as the intent, which its parser has bounded.
+    /// The recursion is as deep as the intent, which the parser bounds.
     fn value(&mut self, value: &Value, schema: Option<&Schema>) {
-        // What the schema does not describe is whatever it is.
+        // Values that the schema does not describe are not checked.
         let Some(schema) = schema else { return };
         match (schema.rough_kind(), value) {
             (RoughKind::Any, _) | (_, Value::Null) => {}
@@ -104,7 +104,7 @@ impl Checker {
     }
 }
 
-/// Why an item cannot be identified.
+/// Returns why an item has no key.
 fn nameless(list: ListType<'_>, item: &Value) -> String {
     match (list, item) {
         (ListType::Map(keys), Value::Object(_)) => format!(

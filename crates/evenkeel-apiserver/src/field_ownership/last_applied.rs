@@ -1,5 +1,4 @@
-//! The annotation in which client-side apply remembers what it applied, for those who move on to server-side apply with
-//! kubectl (SSA-16).
+//! The last-applied annotation of client-side apply, for the migration to server-side apply with kubectl (SSA-16).
 
 use serde_json::Value;
 
@@ -10,11 +9,11 @@ use super::fields::fields_of;
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// How long the annotation may be; a longer one is dropped.
+/// The size limit of the annotation; a longer one is dropped.
 const MAX_BYTES: usize = 256 << 10;
 
-/// Drops the conflicts about fields that still are what the annotation says: they were kubectl's all along, under
-/// another name. Without a readable annotation there is nothing to forgive.
+/// Drops the conflicts about fields that still have the value in the annotation: kubectl set them as another manager.
+/// Without a readable annotation all conflicts remain.
 pub(super) fn forgive<T: FieldTypes>(
     conflicts: &mut Vec<Conflict<'_>>,
     live: &Value,
@@ -39,7 +38,7 @@ pub(super) fn forgive<T: FieldTypes>(
     });
 }
 
-/// Keeps the annotation of an object up to date, so that its owner can go back to client-side apply.
+/// Updates the annotation of an object, so that its owner can return to client-side apply.
 pub(super) fn refresh(object: &mut Value, intent: &Value) {
     let annotations = object.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"));
     let Some(Value::Object(annotations)) = annotations else {

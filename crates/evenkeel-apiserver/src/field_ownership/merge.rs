@@ -1,4 +1,4 @@
-//! Merging an intent into an object, as the schema says (SSA-8).
+//! Merges an intent into an object by the schema (SSA-8).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,9 +8,9 @@ use super::FieldTypes;
 use super::compare::{Shape, element, shape};
 use super::path::PathElement;
 
-/// The object with everything in it that the intent asks for: maps and lists that are owned piece by piece are merged
-/// piece by piece, everything else is replaced. A `null` takes the place of a scalar, but removes nothing from a map or
-/// list. The recursion is as deep as the intent.
+/// Returns the object with the intent merged in: granular maps and lists are merged entry by entry, everything else is
+/// replaced. A `null` replaces a scalar, but removes nothing from a map or list. The recursion is as deep as the
+/// intent.
 pub(super) fn merge<T: FieldTypes>(live: &Value, intent: &Value, types: Option<&T>) -> Value {
     match (shape(live, types), shape(intent, types)) {
         (Shape::Map(live), Shape::Map(intent)) => Value::Object(merge_maps(live, intent, types)),
@@ -36,14 +36,14 @@ fn merge_maps<T: FieldTypes>(
     merged
 }
 
-/// Merges lists item by item. The items of the intent come in its order; those that only the object has stay behind
-/// what they stood behind, as far as that can be.
+/// Merges lists item by item. The items of the intent keep its order; items that only the object has stay after their
+/// predecessors where possible.
 fn merge_lists<T: FieldTypes>(live: &[Value], intent: &[Value], types: &T) -> Vec<Value> {
     let live: Vec<_> = live.iter().map(|item| (element(item, types), item)).collect();
     let wanted: Vec<_> = intent.iter().map(|item| (element(item, types), item)).collect();
     let present = unique(&live);
     let asked: BTreeSet<&PathElement<'_>> = wanted.iter().filter_map(|(element, _)| element.as_ref()).collect();
-    // The items that both have, in the order of the intent; the next of them is the one to wait for.
+    // The items that both lists have, in the order of the intent.
     let mut shared =
         wanted.iter().filter_map(|(element, _)| element.as_ref()).filter(|element| present.contains_key(*element));
     let mut next = shared.next();
@@ -52,7 +52,7 @@ fn merge_lists<T: FieldTypes>(live: &[Value], intent: &[Value], types: &T) -> Ve
     let mut theirs = live.iter().peekable();
     let mut ours = wanted.iter().peekable();
     loop {
-        // What only the object has goes first; what both have is passed over unless it is next.
+        // Items that only the object has are emitted first; shared items are skipped unless they are next.
         while let Some((element, item)) = theirs.peek() {
             match element.as_ref().filter(|element| asked.contains(element)) {
                 None => merged.push((*item).clone()),
@@ -83,7 +83,7 @@ fn merge_lists<T: FieldTypes>(live: &[Value], intent: &[Value], types: &T) -> Ve
     }
 }
 
-/// The items by what tells them apart. Items that share a key are not merged with anything.
+/// Returns the items by path element. Items that share a key are not merged.
 fn unique<'e, 'a>(
     items: &'e [(Option<PathElement<'a>>, &'a Value)],
 ) -> BTreeMap<&'e PathElement<'a>, Option<&'a Value>> {

@@ -1,10 +1,9 @@
-//! Who owns which field: `metadata.managedFields` of everything that is created, updated or patched.
+//! Field ownership: `metadata.managedFields` of all objects that are created, updated, patched or applied.
 //!
-//! After a write, the fields that it changed belong to the writer alone, and the fields that it
-//! removed have no owner (SSA-5). What counts as one field is the schema's to say: maps are owned key by key and
-//! lists by their items' keys or values unless they are declared atomic; without a schema maps are granular and lists
-//! atomic (SSA-14). Server-side apply ([`apply()`]), where a manager owns what it asks for whether it changed that or not,
-//! builds on the same sets.
+//! After a write, its manager is the only owner of the fields that it changed, and the fields that it removed have no
+//! owner (SSA-5). The schema defines the granularity: maps are owned key by key and lists by their items' keys or
+//! values unless they are declared atomic. Without a schema, maps are granular and lists atomic (SSA-14). Server-side
+//! apply ([`apply()`]), where a manager owns every field of its intent, changed or not, uses the same sets.
 //!
 //! Entries written under another version of the API are compared as if they were written under this one: the versions
 //! of a custom resource share their field names.
@@ -31,26 +30,27 @@ use compare::Changes;
 use entry::{Entry, Operation};
 pub(crate) use intent::check as check_intent;
 
-/// What ownership needs to know of a schema.
+/// The properties of a schema that field ownership needs.
 pub(crate) trait FieldTypes {
-    /// The type of a field of an object: a declared property, else the type of the map's values.
+    /// Returns the type of a field of an object: a declared property, else the type of the map's values.
     fn field(&self, name: &str) -> Option<&Self>;
-    /// Whether the field is a declared property, rather than a key of a map.
+    /// Returns whether the field is a declared property, rather than a key of a map.
     fn declares(&self, name: &str) -> bool;
-    /// The type of a list's items.
+    /// Returns the type of a list's items.
     fn items(&self) -> Option<&Self>;
-    /// How a list's items are identified.
+    /// Returns how a list's items are identified.
     fn list_type(&self) -> ListType<'_>;
-    /// Whether an object is owned as a whole.
+    /// Returns whether an object is owned as a whole.
     fn is_atomic_map(&self) -> bool;
-    /// The value that stands for an absent field.
+    /// Returns the default of an absent field.
     fn default_value(&self) -> Option<&Value>;
 
-    /// Whether every object of this type has the field, even where its JSON leaves it out.
+    /// Returns whether every object of this type has the field, even where its JSON omits it.
     ///
-    /// The real server compares Go structs, in which a struct-valued field such as `spec` is always there and can be
-    /// neither added nor removed, so it has no owner: only what is in it. OpenAPI marks such fields with the default
-    /// `{}`. Lists that are written even when they are not set, such as a pod's containers, are always there too.
+    /// kube-apiserver compares Go structs, in which a struct-valued field such as `spec` always exists and can be
+    /// neither added nor removed. Such a field has no owner, only its contents have. OpenAPI marks such fields with
+    /// the default `{}`. Lists that are written even when they are not set, such as a pod's containers, always exist
+    /// too.
     fn always_has(&self, name: &str) -> bool {
         let default = self.field(name).and_then(Self::default_value);
         default.and_then(Value::as_object).is_some_and(Map::is_empty)
@@ -88,10 +88,10 @@ impl FieldTypes for Schema {
     }
 }
 
-/// One write, as far as ownership cares.
+/// The parameters of one write that field ownership needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Write<'a> {
-    /// Who writes; see [`manager_name`].
+    /// The manager; see [`manager_name`].
     pub(crate) manager: &'a str,
     /// The version of the API that the write came through, e.g. `apps/v1`.
     pub(crate) api_version: &'a str,
@@ -104,8 +104,8 @@ pub(crate) struct Write<'a> {
     pub(crate) reset: &'a [&'a str],
 }
 
-/// The name under which a request's changes are recorded (SSA-3): what the client chose, else the product in its
-/// `User-Agent`, else `unknown`.
+/// Returns the manager of a request's changes (SSA-3): `fieldManager`, else the product in the `User-Agent`, else
+/// `unknown`.
 pub(crate) fn manager_name(field_manager: Option<&str>, user_agent: Option<&str>) -> String {
     const MAX_BYTES: usize = 128;
     if let Some(chosen) = field_manager.filter(|name| !name.is_empty()) {
@@ -125,14 +125,12 @@ pub(crate) fn manager_name(field_manager: Option<&str>, user_agent: Option<&str>
     name
 }
 
-/// Brings `new.metadata.managedFields` up to date with the write that turns `old` into `new`; `old` is `None` for a
-/// create.
+/// Updates `new.metadata.managedFields` for the write that turns `old` into `new`; `old` is `None` for a create.
 ///
-/// The ownership to start from is what the request carries, so that clients can edit it, or the stored one if it
-/// carries none that makes sense; an empty list, or a list of one empty entry, forgets all of it (SSA-15).
-/// Sub-resources always start from the stored one. An object whose ownership was forgotten, or that was created with
-/// nothing to own, stays without: only a create starts the tracking. Where nothing is owned there is no
-/// `managedFields`.
+/// The previous ownership is that of the request, so that clients can edit it, or the stored one if the request
+/// carries none that is well-formed. An empty list, or a list of one empty entry, resets it (SSA-15). Sub-resources
+/// always use the stored one. An object whose ownership was reset, or that was created with nothing to own, stays
+/// untracked: only a create starts the tracking. An object without owned fields has no `managedFields`.
 pub(crate) fn update_managed_fields<T: FieldTypes>(
     old: Option<&Value>,
     new: &mut Value,
@@ -161,7 +159,7 @@ pub(crate) fn update_managed_fields<T: FieldTypes>(
     }
 }
 
-/// The entries to start from; a list that cannot be read counts as empty.
+/// Returns the previous entries; a malformed list counts as empty.
 fn starting_point<'a>(requested: &'a Value, stored: &'a Value, is_subresource: bool) -> Vec<Entry<'a>> {
     if !is_subresource {
         if is_reset(requested) {
@@ -182,7 +180,7 @@ fn is_reset(requested: &Value) -> bool {
     }
 }
 
-/// Who owns what once the changes are made.
+/// Returns the entries after the changes.
 fn after_write<'a>(mut entries: Vec<Entry<'a>>, mut changes: Changes<'a>, write: &Write<'a>) -> Vec<Entry<'a>> {
     let removed = std::mem::take(&mut changes.removed);
     let taken = changes.into_written();
@@ -212,8 +210,8 @@ fn after_write<'a>(mut entries: Vec<Entry<'a>>, mut changes: Changes<'a>, write:
     entries
 }
 
-/// Whether two objects differ in nothing but the times of their `managedFields` entries: a write that only changes
-/// those is none (OBJ-13).
+/// Returns whether two objects are equal except for the times of their `managedFields` entries: such a write is a
+/// no-op (OBJ-13).
 pub(crate) fn equal_ignoring_managed_times(a: &Value, b: &Value) -> bool {
     equal_but(a, b, "metadata", |a, b| {
         equal_but(a, b, "managedFields", |a, b| match (a, b) {
@@ -225,7 +223,7 @@ pub(crate) fn equal_ignoring_managed_times(a: &Value, b: &Value) -> bool {
     })
 }
 
-/// Compares two objects field by field, the field `special` in its own way. Anything but two objects is just compared.
+/// Compares two objects field by field, the field `special` with `compare`. Other values are compared directly.
 fn equal_but(a: &Value, b: &Value, special: &str, compare: impl Fn(&Value, &Value) -> bool) -> bool {
     let (Value::Object(a), Value::Object(b)) = (a, b) else {
         return a == b;

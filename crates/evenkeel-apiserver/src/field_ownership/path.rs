@@ -1,11 +1,11 @@
-//! One step of the path to a field, as `fieldsV1` writes it (SSA-12).
+//! Path elements in the encoding of `fieldsV1` (SSA-12).
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// How to get from a value to a part of it.
+/// One element of a field path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PathElement<'a> {
     /// `f:name`: a field of an object or a key of a map.
@@ -14,12 +14,12 @@ pub(crate) enum PathElement<'a> {
     Index(u64),
     /// `k:{"name":"x"}`: an item of a list by some of its fields; canonical JSON.
     Key(Cow<'a, str>),
-    /// `v:"x"`: an item of a list that stands for itself; canonical JSON.
+    /// `v:"x"`: an item of a set by its value; canonical JSON.
     Value(Cow<'a, str>),
 }
 
 impl<'a> PathElement<'a> {
-    /// The element for a list item with these key fields; `None` if it has none of them.
+    /// Returns the element of a list item with these key fields; `None` if it has none of them.
     pub(crate) fn key<'v>(fields: impl Iterator<Item = (&'v str, &'v Value)>) -> Option<Self> {
         let mut fields: Vec<(&str, &Value)> = fields.collect();
         fields.sort_unstable_by_key(|(name, _)| *name);
@@ -39,7 +39,7 @@ impl<'a> PathElement<'a> {
         Some(PathElement::Key(Cow::Owned(text)))
     }
 
-    /// The element for a scalar item of a set; `None` for what is no scalar.
+    /// Returns the element of a scalar set item; `None` if the item is not a scalar.
     pub(crate) fn value(item: &Value) -> Option<Self> {
         if item.is_null() || item.is_array() || item.is_object() {
             return None;
@@ -49,7 +49,7 @@ impl<'a> PathElement<'a> {
         Some(PathElement::Value(Cow::Owned(text)))
     }
 
-    /// Reads an element. `Ok(None)` for a kind that a later version may have added; `Err` for nonsense.
+    /// Decodes an element. `Ok(None)` for an unknown kind, which a later version may have added.
     pub(crate) fn decode(text: &'a str) -> Result<Option<Self>, Malformed> {
         let (kind, rest) = text.split_once(':').ok_or(Malformed)?;
         match kind {
@@ -72,7 +72,7 @@ impl<'a> PathElement<'a> {
         }
     }
 
-    /// The text in `fieldsV1`.
+    /// Returns the encoding in `fieldsV1`.
     pub(crate) fn encode(&self) -> String {
         match self {
             PathElement::Field(name) => ["f:", name].concat(),
@@ -83,7 +83,7 @@ impl<'a> PathElement<'a> {
     }
 }
 
-/// As messages write it: `.name`, `[name="x"]`, `[="x"]`, `[0]`.
+/// Formats the element as in messages: `.name`, `[name="x"]`, `[="x"]`, `[0]`.
 impl fmt::Display for PathElement<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -103,17 +103,17 @@ impl fmt::Display for PathElement<'_> {
     }
 }
 
-/// This is not a path element.
+/// The error of a malformed path element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// Writes JSON as Go does, so that equal values have equal texts and the texts are those that other servers wrote:
-/// whole floats as integers, and the characters that HTML minds escaped.
+/// Encodes JSON as Go does, so that equal values have equal encodings, which also match those of other servers: whole
+/// floats as integers, HTML characters escaped.
 fn push_json(value: &Value, out: &mut String) {
     match value {
         Value::String(text) => push_string(text, out),
         Value::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
-            // Beyond 2^53 not every integer is a float, and the text would claim a precision that is not there.
+            // Beyond 2^53 not every integer is a float: the text would claim a precision that the value lacks.
             Some(float) if float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 => {
                 out.push_str(&format!("{float:.0}"));
             }
@@ -140,13 +140,13 @@ fn push_string(text: &str, out: &mut String) {
     }
 }
 
-/// Whether a string stands for itself in JSON.
+/// Returns whether a string needs no escapes in JSON.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&'))
 }
 
-/// Whether this is, in canonical form, the most frequent kind of key: one field with a plain string. It needs no
-/// parsing then.
+/// Returns whether this is, in canonical form, the most frequent kind of key: one field with a plain string. Such a
+/// key needs no parsing.
 fn is_plain_key(text: &str) -> bool {
     let inner = text.strip_prefix("{\"").and_then(|text| text.strip_suffix("\"}"));
     let field = inner.and_then(|inner| inner.split_once("\":\""));

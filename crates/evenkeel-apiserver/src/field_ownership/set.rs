@@ -46,7 +46,7 @@ impl<'a> FieldSet<'a> {
         FieldSet { nodes: Vec::with_capacity(nodes) }
     }
 
-    /// Adds a node behind all others; empty nodes are not added. Elements must come in order.
+    /// Appends a node, unless it is empty. Elements must be pushed in order.
     pub(crate) fn push(&mut self, element: PathElement<'a>, node: Node<'a>) {
         debug_assert!(self.nodes.last().is_none_or(|(last, _)| *last < element));
         if !node.is_empty() {
@@ -93,7 +93,7 @@ impl<'a> FieldSet<'a> {
         });
     }
 
-    /// The members that both sets have.
+    /// Returns the members of both sets.
     pub(crate) fn intersection(&self, other: &FieldSet<'a>) -> FieldSet<'a> {
         let mut common = FieldSet::default();
         let (mut ours, mut theirs) = (self.nodes.iter().peekable(), other.nodes.iter().peekable());
@@ -113,14 +113,14 @@ impl<'a> FieldSet<'a> {
         common
     }
 
-    /// What the set says of a path element.
+    /// Returns the node of a path element.
     pub(crate) fn get(&self, element: &PathElement<'_>) -> Option<&Node<'a>> {
         let index = self.nodes.binary_search_by(|(other, _)| other.cmp(element)).ok()?;
         self.nodes.get(index).map(|(_, node)| node)
     }
 
-    /// Makes every declared field a member that has a member below it: those are not written down, for they are always
-    /// there. Keys of maps and items of lists are members only if they are written down.
+    /// Adds every declared field that has a member below it: `fieldsV1` omits those, because they always exist. Keys
+    /// of maps and items of lists are members only if they are encoded.
     pub(crate) fn with_declared_fields<T: FieldTypes>(mut self, types: Option<&T>) -> Self {
         for (element, node) in &mut self.nodes {
             let declared = match element {
@@ -135,8 +135,7 @@ impl<'a> FieldSet<'a> {
         self
     }
 
-    /// Brings a set that was written under another schema into the form of this one: what has become atomic is owned
-    /// as a whole.
+    /// Converts a set that was written under another schema: values that have become atomic are owned as a whole.
     pub(crate) fn conform<T: FieldTypes>(&mut self, types: Option<&T>) {
         for (element, node) in &mut self.nodes {
             let Some(types) = below(element, types) else { continue };
@@ -153,8 +152,7 @@ impl<'a> FieldSet<'a> {
         }
     }
 
-    /// The members as messages write them, such as `.spec.containers[name="a"].image`: at each level first its own,
-    /// then those further down.
+    /// Returns the members as in messages, such as `.spec.containers[name="a"].image`, level by level.
     pub(crate) fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         self.push_paths("", &mut paths);
@@ -169,7 +167,7 @@ impl<'a> FieldSet<'a> {
         }
     }
 
-    /// Removes one member, given as names of fields; what is below it stays.
+    /// Removes one member, given as names of fields, and keeps those below it.
     pub(crate) fn remove_member(&mut self, path: &[&str]) {
         self.edit(path, &|node| node.member = false);
     }
@@ -179,7 +177,7 @@ impl<'a> FieldSet<'a> {
         self.edit(path, &|node| *node = Node::default());
     }
 
-    /// Changes the node at the path, if there is one, and drops the nodes that are empty then.
+    /// Edits the node at the path, if it exists, and drops nodes that become empty.
     fn edit(&mut self, path: &[&str], change: &dyn Fn(&mut Node<'a>)) {
         let [name, rest @ ..] = path else { return };
         let element = PathElement::Field(name);
@@ -199,7 +197,7 @@ impl<'a> FieldSet<'a> {
         }
     }
 
-    /// The set as `fieldsV1`.
+    /// Encodes the set as `fieldsV1`.
     pub(crate) fn encode(&self) -> Value {
         let mut fields = Map::new();
         self.encode_into(&mut fields);
@@ -217,13 +215,13 @@ impl<'a> FieldSet<'a> {
         }
     }
 
-    /// Reads `fieldsV1`. Elements of an unknown kind are left out.
+    /// Decodes `fieldsV1`. Elements of an unknown kind are skipped.
     pub(crate) fn decode(value: &'a Value) -> Result<Self, Malformed> {
         Ok(decode_node(value)?.below)
     }
 }
 
-/// The type of what a path element leads to.
+/// Returns the type of the value at a path element.
 fn below<'t, T: FieldTypes>(element: &PathElement<'_>, types: Option<&'t T>) -> Option<&'t T> {
     match element {
         PathElement::Field(name) => types?.field(name),
@@ -253,7 +251,7 @@ fn decode_node(value: &Value) -> Result<Node<'_>, Malformed> {
         // Two spellings of one key are one element.
         nodes.dedup_by(|(later, _), (earlier, _)| later == earlier);
     }
-    // A path with nothing below it is named for its own sake.
+    // A path with nothing below it is a member.
     node.member |= node.below.is_empty();
     Ok(node)
 }

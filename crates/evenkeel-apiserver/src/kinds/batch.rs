@@ -78,7 +78,7 @@ pub(super) fn default_cron_job(object: &mut Object) {
     }
 }
 
-/// What a Job's specification gets even inside a template.
+/// Sets the defaults of a Job's specification, also inside a template.
 fn default_job_spec(spec: &mut Object) {
     podspec::default_template(spec, "template");
     if let Some(policy) = child(spec, "podFailurePolicy") {
@@ -90,7 +90,7 @@ fn default_job_spec(spec: &mut Object) {
     }
 }
 
-/// A Job finds its pods by its uid, unless its author has chosen a selector.
+/// Generates the selector by which a Job finds its pods, from its uid, unless the client sets one.
 pub(super) fn generate_selector(object: &mut Object, uid: &str) {
     let name = object.get("metadata").map(|metadata| text_at(metadata, &["name"])).unwrap_or_default().to_owned();
     let Some(spec) = ensure(object, "spec") else {
@@ -157,7 +157,7 @@ pub(super) fn validate_job_update(new: &Value, old: &Value) -> Vec<FieldError> {
         immutable(&mut errors, new, old, &["spec", "completions"]);
     }
     for key in JOB_IMMUTABLE {
-        // A job that has not begun may still have its template changed.
+        // The template of a job that has not started may still change.
         if key == "template" && is_suspended_before_start(old) {
             continue;
         }

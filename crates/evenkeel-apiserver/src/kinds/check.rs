@@ -1,4 +1,4 @@
-//! Checks that several kinds share: numbers, immutability, label selectors.
+//! Checks shared by several kinds: numbers, immutability, label selectors.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::meta::{self, NEGATIVE, label_value, qualified_name, refuse};
 
 use super::fill::{at, list_at, text_at};
 
-/// `parent.key` must not be negative.
+/// Requires that `parent.key` is not negative.
 pub(super) fn nonnegative(errors: &mut Vec<FieldError>, object: &Value, parent: &str, key: &str) {
     if let Some(value) = object.get(key)
         && value.as_i64().is_some_and(|number| number < 0)
@@ -16,7 +16,7 @@ pub(super) fn nonnegative(errors: &mut Vec<FieldError>, object: &Value, parent: 
     }
 }
 
-/// The field at `path` (keys from the object down) must be as it was.
+/// Requires that the field at `path` (keys from the object down) is unchanged.
 pub(super) fn immutable(errors: &mut Vec<FieldError>, new: &Value, old: &Value, path: &[&str]) {
     let value = at(new, path);
     if !same(value, at(old, path)) {
@@ -24,7 +24,7 @@ pub(super) fn immutable(errors: &mut Vec<FieldError>, new: &Value, old: &Value, 
     }
 }
 
-/// Whether two values mean the same: what is absent, null, an empty list or an empty map is alike.
+/// Returns whether two values are equivalent: absent, null, an empty list and an empty map are the same.
 pub(super) fn same(one: Option<&Value>, other: Option<&Value>) -> bool {
     match (significant(one), significant(other)) {
         (None, None) => true,
@@ -48,7 +48,7 @@ fn significant(value: Option<&Value>) -> Option<&Value> {
     })
 }
 
-/// `parent.key`, if it is there, must be one of `supported`.
+/// Requires that `parent.key`, if present, is one of `supported`.
 pub(super) fn supported(errors: &mut Vec<FieldError>, object: &Value, parent: &str, key: &str, supported: &[&str]) {
     if let Some(value) = object.get(key).filter(|value| !value.is_null())
         && !value.as_str().is_some_and(|text| supported.contains(&text))
@@ -57,7 +57,7 @@ pub(super) fn supported(errors: &mut Vec<FieldError>, object: &Value, parent: &s
     }
 }
 
-/// A selector with `matchLabels` and `matchExpressions`.
+/// Checks a selector with `matchLabels` and `matchExpressions`.
 pub(super) fn label_selector(errors: &mut Vec<FieldError>, selector: &Value, path: &str) {
     meta::validate_labels(selector.get("matchLabels"), &format!("{path}.matchLabels"), errors);
     for (index, expression) in list_at(selector, &["matchExpressions"]).iter().enumerate() {
@@ -89,12 +89,12 @@ pub(super) fn label_selector(errors: &mut Vec<FieldError>, selector: &Value, pat
     }
 }
 
-/// Whether a selector has nothing to match by.
+/// Returns whether a selector has no requirements.
 pub(super) fn selects_all(selector: &Value) -> bool {
     same(selector.get("matchLabels"), None) && same(selector.get("matchExpressions"), None)
 }
 
-/// Whether a selector that passed [`label_selector`] matches these labels.
+/// Returns whether a selector that passed [`label_selector`] matches these labels.
 pub(super) fn matches(selector: &Value, labels: Option<&Value>) -> bool {
     let label = |key: &str| labels.and_then(|labels| labels.get(key));
     let by_labels = match selector.get("matchLabels").and_then(Value::as_object) {

@@ -10,13 +10,13 @@ use crate::meta::{NEGATIVE, config_key, qualified_name, refuse, too_long};
 use super::check::{immutable, same};
 use super::fill::{Constant::Text, Object, at, ensure, fill, list_at, text_at, zero};
 
-/// All values of a Secret or a ConfigMap together.
+/// The size limit of all values of a Secret or a ConfigMap.
 const MAX_DATA_BYTES: usize = 1024 * 1024;
 const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 const NAMESPACE_FINALIZER: &str = "kubernetes";
 const FROZEN: &str = "field is immutable when `immutable` is set";
 
-/// `stringData` is for writing only: it ends up in `data`.
+/// Moves the write-only `stringData` to `data`.
 pub(super) fn default_secret(object: &mut Object) {
     fill(object, &[zero("type", Text("Opaque"))]);
     let Some(Value::Object(plain)) = object.remove("stringData") else {
@@ -33,7 +33,7 @@ pub(super) fn default_secret(object: &mut Object) {
     }
 }
 
-/// A namespace can be selected by its name (NS-2).
+/// Sets the label by which a namespace is selected by its name (NS-2).
 pub(super) fn default_namespace(object: &mut Object) {
     ensure(object, "spec");
     if let Some(status) = ensure(object, "status") {
@@ -70,7 +70,7 @@ pub(super) fn prepare_namespace(object: &mut Object) {
     }
 }
 
-/// The finalizers of a namespace's specification change through `finalize` alone.
+/// Keeps the finalizers of a namespace's specification, which change through `finalize` only.
 pub(super) fn prepare_namespace_update(new: &mut Object, old: &Value) {
     label_namespace(new);
     let Some(spec) = ensure(new, "spec") else { return };
@@ -177,7 +177,7 @@ pub(super) fn validate_secret_update(new: &Value, old: &Value) -> Vec<FieldError
     errors
 }
 
-/// What was once marked immutable neither changes nor becomes mutable again.
+/// Requires that an object marked immutable neither changes nor becomes mutable again.
 fn frozen(new: &Value, old: &Value, keys: &[&str]) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let marked = |object: &Value| object.get("immutable") == Some(&Value::Bool(true));
@@ -214,7 +214,7 @@ pub(super) fn validate_lease(object: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// How many bytes a base64 text stands for.
+/// Returns the number of bytes that a base64 text encodes.
 fn decoded_length(value: &Value) -> usize {
     let text = value.as_str().unwrap_or_default();
     let padding = text.bytes().rev().take_while(|byte| *byte == b'=').count();

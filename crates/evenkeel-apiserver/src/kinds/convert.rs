@@ -1,27 +1,26 @@
-//! Kinds that have two forms over one store: events, and autoscalers.
+//! Conversion of the kinds with two stored forms: events and autoscalers.
 //!
-//! All other kinds look the same in every version that is served, so only their `apiVersion` is rewritten.
+//! All other kinds are the same in every served version, so only their `apiVersion` is rewritten.
 
 use serde_json::{Value, json};
 
 use super::fill::{Object, child, ensure, is_empty, text};
 use super::{events, policy};
 
-/// What the first version of an autoscaler has no fields for is kept in annotations, as JSON in the form of the second.
+/// Annotations for fields that v1 autoscalers lack, as JSON in the form of v2.
 const AUTOSCALER_ANNOTATIONS: [(&str, &str, &str); 4] = [
     ("spec", "metrics", "autoscaling.alpha.kubernetes.io/metrics"),
     ("spec", "behavior", "autoscaling.alpha.kubernetes.io/behavior"),
     ("status", "currentMetrics", "autoscaling.alpha.kubernetes.io/current-metrics"),
     ("status", "conditions", "autoscaling.alpha.kubernetes.io/conditions"),
 ];
-/// For each of the two places where the use of CPU stands: the field of the first version, the list of the second, and
-/// under which key of the metric the number is.
+/// For each of the two CPU utilizations: the field of v1, the list of v2, and the key of the number in the metric.
 const CPU_FIELDS: [(&str, &str, &str, &str); 2] = [
     ("spec", "targetCPUUtilizationPercentage", "metrics", "target"),
     ("status", "currentCPUUtilizationPercentage", "currentMetrics", "current"),
 ];
 
-/// Brings an object, whose present form its `apiVersion` tells, into the form of another version (MSC-1).
+/// Converts an object, whose current version is in its `apiVersion`, to another version (MSC-1).
 pub(crate) fn convert(kind: &str, object: &mut Value, api_version: &str) {
     let Some(object) = object.as_object_mut() else {
         return;
@@ -65,7 +64,7 @@ fn autoscaler_to_second(object: &mut Object) {
     for (part, key, annotation) in AUTOSCALER_ANNOTATIONS {
         let annotations = child(object, "metadata").and_then(|metadata| child(metadata, "annotations"));
         let kept = annotations.and_then(|annotations| annotations.remove(annotation));
-        // A foreign value is left alone.
+        // An annotation with other contents is ignored.
         let Some(value) = kept.and_then(|kept| serde_json::from_str::<Value>(kept.as_str()?).ok()) else {
             continue;
         };

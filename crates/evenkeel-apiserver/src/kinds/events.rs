@@ -1,4 +1,4 @@
-//! Events, in both their forms: `v1`, and `events.k8s.io/v1` with new names for old fields.
+//! Events, in both forms: `v1`, and `events.k8s.io/v1` with renamed fields.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use super::fill::{
     Object, Rule, absent, at, fill, text_at,
 };
 
-/// Each field's name in `v1`, and in `events.k8s.io/v1`. Errors speak of the former.
+/// Each field's name in `v1`, and in `events.k8s.io/v1`. Errors use the former.
 pub(super) const FORMS: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -41,7 +41,7 @@ const NEW_EVENT: &[Rule] = &[
     absent("eventTime", Null),
 ];
 
-/// Events show their times even when they are not set. `group` is `""` or `events.k8s.io`.
+/// Writes the times of events even when they are not set. `group` is `""` or `events.k8s.io`.
 pub(super) fn default_event(object: &mut Object, group: &str) {
     fill(object, if group.is_empty() { EVENT } else { NEW_EVENT });
 }
@@ -75,7 +75,7 @@ pub(super) fn validate_create(object: &Value, group: &str) -> Vec<FieldError> {
     errors
 }
 
-/// An event of the newer form is a record: only its series goes on.
+/// Requires that an event of the newer form is unchanged, except for its series.
 pub(super) fn validate_update(new: &Value, old: &Value, group: &str) -> Vec<FieldError> {
     let mut errors = validate_any(new, group);
     if group.is_empty() {

@@ -1,14 +1,14 @@
-//! Small tools to fill in what an object leaves out.
+//! Helpers that fill in omitted fields.
 //!
-//! The server knows two kinds of "left out": a field that is a pointer in Kubernetes' own types counts as unset only when
-//! it is absent (or null), while a plain field also counts as unset when it holds its zero value (`""` or `0`). A table
-//! of [`Rule`]s says which is which.
+//! The server distinguishes two kinds of "omitted": a field that is a pointer in Kubernetes' Go types counts as unset
+//! only when it is absent (or null), while a plain field also counts as unset when it has its zero value (`""` or
+//! `0`). A table of [`Rule`]s specifies which applies.
 
 use serde_json::{Map, Value};
 
 pub(super) type Object = Map<String, Value>;
 
-/// A default that can be written as a constant.
+/// A constant default.
 #[derive(Clone, Copy)]
 pub(super) enum Constant {
     Text(&'static str),
@@ -16,7 +16,7 @@ pub(super) enum Constant {
     Bool(bool),
     /// `{}`
     Empty,
-    /// `null`, shown for times that are not set.
+    /// `null`, for times that are not set.
     Null,
 }
 
@@ -32,19 +32,19 @@ impl From<Constant> for Value {
     }
 }
 
-/// One default of one field.
+/// The default of one field.
 pub(super) struct Rule {
     key: &'static str,
     value: Constant,
     replaces_zero: bool,
 }
 
-/// The default of a field that counts as unset when it is absent or null.
+/// Returns the default of a field that counts as unset when it is absent or null.
 pub(super) const fn absent(key: &'static str, value: Constant) -> Rule {
     Rule { key, value, replaces_zero: false }
 }
 
-/// The default of a field that counts as unset when it holds its zero value, too.
+/// Returns the default of a field that also counts as unset when it has its zero value.
 pub(super) const fn zero(key: &'static str, value: Constant) -> Rule {
     Rule { key, value, replaces_zero: true }
 }
@@ -64,12 +64,12 @@ pub(super) fn fill(object: &mut Object, rules: &[Rule]) {
     }
 }
 
-/// The child object, if there is one.
+/// Returns the child object, if there is one.
 pub(super) fn child<'a>(object: &'a mut Object, key: &str) -> Option<&'a mut Object> {
     object.get_mut(key)?.as_object_mut()
 }
 
-/// The child object, made if it is absent or null. `None` when something else stands there.
+/// Returns the child object, created if it is absent or null. `None` if the field has another type.
 pub(super) fn ensure<'a>(object: &'a mut Object, key: &str) -> Option<&'a mut Object> {
     let slot = object.entry(key).or_insert(Value::Null);
     if slot.is_null() {
@@ -78,17 +78,17 @@ pub(super) fn ensure<'a>(object: &'a mut Object, key: &str) -> Option<&'a mut Ob
     slot.as_object_mut()
 }
 
-/// The objects in a list of objects.
+/// Returns the objects in a list.
 pub(super) fn items<'a>(object: &'a mut Object, key: &str) -> impl Iterator<Item = &'a mut Object> {
     object.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-/// Whether the field is absent or null.
+/// Returns whether the field is absent or null.
 pub(super) fn is_absent(object: &Object, key: &str) -> bool {
     object.get(key).is_none_or(Value::is_null)
 }
 
-/// Whether a list or a map is absent or has nothing in it.
+/// Returns whether a list or a map is absent or empty.
 pub(super) fn is_empty(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => true,
@@ -99,22 +99,22 @@ pub(super) fn is_empty(value: Option<&Value>) -> bool {
     }
 }
 
-/// The text of a field; empty when it is absent.
+/// Returns the string in a field; empty if absent.
 pub(super) fn text<'a>(object: &'a Object, key: &str) -> &'a str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The text at a path of keys; empty when it is absent.
+/// Returns the string at a path of keys; empty if absent.
 pub(super) fn text_at<'a>(value: &'a Value, path: &[&str]) -> &'a str {
     at(value, path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The value at a path of keys, unless it is absent or null.
+/// Returns the value at a path of keys, unless it is absent or null.
 pub(super) fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, key| value.get(key)).filter(|value| !value.is_null())
 }
 
-/// The list at a path of keys; empty when it is absent.
+/// Returns the list at a path of keys; empty if absent.
 pub(super) fn list_at<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
     at(value, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

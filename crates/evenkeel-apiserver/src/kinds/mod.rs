@@ -1,10 +1,11 @@
-//! What is particular to built-in kinds: defaults, what creation adds, what updates keep, and checks.
+//! The rules of built-in kinds: defaults, additions on create, fields kept on update, and validation.
 //!
-//! Everything here is pure and works on the object as JSON, in the version the client speaks. Kinds that are not named
-//! pass through untouched: what is not checked is accepted. The generic machinery (metadata, status sub-resources,
-//! generation counting) lives elsewhere and calls these hooks in this order:
+//! Everything here is pure and works on the object as JSON, in the version of the request. Kinds without rules pass
+//! unchanged: what is not checked is accepted. The generic code (metadata, status sub-resources, generation counting)
+//! is elsewhere and calls these hooks in this order:
 //!
-//! - create: [`default_object`], [`prepare_create`], (for a Service [`assign_service_addresses`]), [`validate_create`];
+//! - create: [`default_object`], [`prepare_create`], (for a Service [`assign_service_addresses`]),
+//!   [`validate_create`];
 //! - update: [`default_object`], [`prepare_update`], (the same for a Service), [`validate_update`],
 //!   [`generation_changes`].
 
@@ -44,7 +45,7 @@ const FLOW_CONTROL: &str = "flowcontrol.apiserver.k8s.io";
 const NETWORKING: &str = "networking.k8s.io";
 const STORAGE: &str = "storage.k8s.io";
 
-/// Fills in what the client left out (OBJ-14). Applied to everything that is written, through every version.
+/// Sets the defaults of omitted fields (OBJ-14). Applied to every write, through every version.
 pub(crate) fn default_object(group: &str, version: &str, kind: &str, object: &mut Value) {
     let Some(object) = object.as_object_mut() else {
         return;
@@ -112,7 +113,7 @@ pub(crate) fn default_object(group: &str, version: &str, kind: &str, object: &mu
     }
 }
 
-/// What the server adds to a new object, and the status it starts with. The name and the uid are set by now.
+/// Adds the server's fields to a new object, and its initial status. The name and the uid are already set.
 pub(crate) fn prepare_create(group: &str, version: &str, kind: &str, object: &mut Value, uid: &str) {
     let Some(object) = object.as_object_mut() else {
         return;
@@ -137,7 +138,7 @@ pub(crate) fn prepare_create(group: &str, version: &str, kind: &str, object: &mu
     }
 }
 
-/// What an update takes over from the stored object. The status is the caller's concern.
+/// Copies the fields that an update keeps from the stored object. The caller handles the status.
 pub(crate) fn prepare_update(group: &str, kind: &str, new: &mut Value, old: &Value) {
     let Some(new) = new.as_object_mut() else { return };
     match (group, kind) {
@@ -148,17 +149,17 @@ pub(crate) fn prepare_update(group: &str, kind: &str, new: &mut Value, old: &Val
     }
 }
 
-/// Whether new objects of a kind that tracks its generation begin with one. CSIDrivers get theirs with their first
-/// change (SUB-9).
+/// Returns whether new objects of a kind that tracks its generation start with one. CSIDrivers get theirs with their
+/// first change (SUB-9).
 pub(crate) fn has_first_generation(group: &str, kind: &str) -> bool {
     (group, kind) != ("storage.k8s.io", "CSIDriver")
 }
 
-/// Whether an update is one that `metadata.generation` counts (SUB-9, SUB-10), for kinds that track it.
+/// Returns whether an update increments `metadata.generation` (SUB-9, SUB-10), for kinds that track it.
 pub(crate) fn generation_changes(group: &str, kind: &str, new: &Value, old: &Value) -> bool {
     let metadata_changes = |key| !same(at(new, &["metadata", key]), at(old, &["metadata", key]));
     match (group, kind) {
-        // Everything in it is fixed at creation.
+        // All its fields are immutable.
         ("scheduling.k8s.io", "PriorityClass") => false,
         ("apps", "Deployment") => content_changes(new, old, true) || metadata_changes("annotations"),
         (DISCOVERY, "EndpointSlice") => content_changes(new, old, true) || metadata_changes("labels"),
@@ -166,7 +167,7 @@ pub(crate) fn generation_changes(group: &str, kind: &str, new: &Value, old: &Val
     }
 }
 
-/// Whether anything besides the header differs: `apiVersion`, `kind` and `metadata` are left out, and `status` on request.
+/// Returns whether anything besides `apiVersion`, `kind` and `metadata` differs, optionally also without `status`.
 pub(crate) fn content_changes(new: &Value, old: &Value, leave_out_status: bool) -> bool {
     let nothing = Object::new();
     let new = new.as_object().unwrap_or(&nothing);
@@ -181,7 +182,7 @@ pub(crate) fn content_changes(new: &Value, old: &Value, leave_out_status: bool) 
         || old.iter().any(|(key, value)| counts(key) && !new.contains_key(key) && !same(Some(value), None))
 }
 
-/// Checks a new object beyond its metadata (OBJ-15).
+/// Validates a new object except for its metadata (OBJ-15).
 pub(crate) fn validate_create(group: &str, kind: &str, object: &Value) -> Vec<FieldError> {
     let mut errors = validate_finalizers(group, object);
     errors.extend(match (group, kind) {
@@ -212,7 +213,7 @@ pub(crate) fn validate_create(group: &str, kind: &str, object: &Value) -> Vec<Fi
     errors
 }
 
-/// Checks an update beyond its metadata (OBJ-15): all that a new object must satisfy, and what may not change.
+/// Validates an update except for its metadata (OBJ-15): the requirements of a new object, and immutable fields.
 pub(crate) fn validate_update(group: &str, kind: &str, new: &Value, old: &Value) -> Vec<FieldError> {
     let specific = match (group, kind) {
         ("", "Pod") => pod::validate_update(new, old),
@@ -243,7 +244,7 @@ fn validate_scale(object: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Groups whose own validation asks for well-known or fully qualified finalizers.
+/// Groups whose own validation requires well-known or fully qualified finalizers.
 const STRICT_FINALIZERS: [&str; 7] = ["", "apps", "batch", "autoscaling", "policy", NETWORKING, STORAGE];
 
 fn validate_finalizers(group: &str, object: &Value) -> Vec<FieldError> {
@@ -269,8 +270,7 @@ fn is_standard_or_qualified(finalizer: &str) -> bool {
     finalizer.contains('/') || matches!(finalizer, "kubernetes" | "orphan" | "foregroundDeletion")
 }
 
-/// The status that is shown when nothing is known yet: counters that are always there stand at zero. `None` for kinds
-/// without a status.
+/// Returns the initial status, in which counters that are always present are zero. `None` for kinds without a status.
 fn shown_status(group: &str, version: &str, kind: &str) -> Option<Value> {
     Some(match (group, kind) {
         ("", "Service") | (NETWORKING, "Ingress") => json!({"loadBalancer": {}}),

@@ -1,4 +1,4 @@
-//! The Pod: what creation adds to it, its class of service, and what an update may change.
+//! Pods: additions on create, the QoS class, and the fields that an update may change.
 
 use std::collections::BTreeSet;
 
@@ -17,14 +17,14 @@ const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].imag
 
 const BEST_EFFORT: &str = "BestEffort";
 
-/// How a pod is treated when its node runs out of resources, derived from its specification.
+/// Returns the QoS class of a pod from its specification.
 pub(super) fn class_of_service(spec: &Value) -> &'static str {
-    /// Sums of cpu and memory, in billionths; zero where none was given.
+    /// Sums of cpu and memory, in billionths.
     #[derive(Default)]
     struct Sums([i128; 2]);
 
     impl Sums {
-        /// Adds what is given and says which of the two were.
+        /// Adds the given quantities and returns which of the two were present.
         fn add(&mut self, resources: Option<&Value>) -> [bool; 2] {
             let mut given = [false; 2];
             for ((name, sum), given) in ["cpu", "memory"].iter().zip(&mut self.0).zip(&mut given) {
@@ -58,7 +58,7 @@ pub(super) fn class_of_service(spec: &Value) -> &'static str {
     }
 }
 
-/// Ephemeral containers can be added to a pod; those that are there stay as they are.
+/// Allows new ephemeral containers and requires that existing ones are unchanged.
 pub(crate) fn validate_ephemeral_containers_update(new: &Value, old: &Value) -> Vec<FieldError> {
     const FIELD: &str = "spec.ephemeralContainers";
     let containers = |pod| list_at(pod, &["spec", "ephemeralContainers"]);
@@ -80,11 +80,11 @@ pub(crate) fn validate_ephemeral_containers_update(new: &Value, old: &Value) -> 
     errors
 }
 
-/// How many seconds a pod that is deleted is given to end (DEL-8). `requested` is what the client asked for.
+/// Returns the grace period of a pod's deletion in seconds (DEL-8). `requested` is that of the request.
 pub(crate) fn pod_grace_period(pod: &Value, requested: Option<i64>) -> i64 {
     let unscheduled = text_at(pod, &["spec", "nodeName"]).is_empty();
     if unscheduled || matches!(text_at(pod, &["status", "phase"]), "Succeeded" | "Failed") {
-        // Nothing runs that would have to end.
+        // No container runs that would have to terminate.
         return 0;
     }
     let own = || at(pod, &["spec", "terminationGracePeriodSeconds"]).and_then(Value::as_i64);
@@ -94,7 +94,7 @@ pub(crate) fn pod_grace_period(pod: &Value, requested: Option<i64>) -> i64 {
     }
 }
 
-/// What the server adds to a pod that is created: its first status, and what admission adds for every pod.
+/// Adds the initial status to a new pod, and the additions of admission.
 pub(super) fn prepare_create(pod: &mut Object) {
     if let Some(spec) = ensure(pod, "spec") {
         podspec::add_default_tolerations(spec);
@@ -130,7 +130,7 @@ pub(super) fn prepare_create(pod: &mut Object) {
     pod.insert("status".into(), status);
 }
 
-/// What creation had added stays when an update leaves it out.
+/// Keeps the additions of create when an update omits them.
 pub(super) fn prepare_update(pod: &mut Object, old: &Value) {
     let Some(spec) = ensure(pod, "spec") else { return };
     podspec::add_default_tolerations(spec);
@@ -143,7 +143,7 @@ pub(super) fn prepare_update(pod: &mut Object, old: &Value) {
     }
 }
 
-/// The same defaults are applied when a pod's status is written: `podIP` and `podIPs` mirror each other.
+/// Sets the defaults of a status write: `podIP` and `podIPs` mirror each other.
 pub(super) fn default_status(pod: &mut Object) {
     let Some(status) = child(pod, "status") else {
         return;
@@ -173,7 +173,8 @@ pub(super) fn validate_create(pod: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// A pod's specification is fixed, but for its images, its deadline, its tolerations and its scheduling gates.
+/// Requires that a pod's specification is unchanged, except for its images, deadline, tolerations and scheduling
+/// gates.
 pub(super) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = validate_create(new);
     for list in ["containers", "initContainers"] {
@@ -198,7 +199,7 @@ pub(super) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// False when the error is grave enough to stop at.
+/// Returns false if the error ends the validation.
 fn validate_deadline(errors: &mut Vec<FieldError>, new: &Value, old: &Value) -> bool {
     let deadline = |pod| at(pod, &["spec", "activeDeadlineSeconds"]).and_then(Value::as_i64);
     let path = "spec.activeDeadlineSeconds";
@@ -224,7 +225,7 @@ fn validate_deadline(errors: &mut Vec<FieldError>, new: &Value, old: &Value) -> 
 fn validate_tolerations(errors: &mut Vec<FieldError>, new: &Value, old: &Value) {
     let path = ["spec", "tolerations"];
     let kept = list_at(old, &path).iter().all(|old| {
-        // How long a taint is tolerated may change.
+        // The toleration seconds of a taint may change.
         list_at(new, &path).iter().any(|new| {
             ["key", "operator", "value", "effect"].iter().all(|key| text_at(new, &[key]) == text_at(old, &[key]))
         })
@@ -250,7 +251,7 @@ fn validate_gates(errors: &mut Vec<FieldError>, new: &Value, old: &Value) {
     }
 }
 
-/// The fields of the specification that differ and may not.
+/// Returns the immutable fields of the specification that differ.
 fn changed_fields(new: &Value, old: &Value) -> Vec<String> {
     let nothing = Object::new();
     let new = new.get("spec").and_then(Value::as_object).unwrap_or(&nothing);

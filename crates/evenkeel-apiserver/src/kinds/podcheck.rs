@@ -1,4 +1,4 @@
-//! Checks of what runs in a pod, for pods and for templates of them (OBJ-15).
+//! Validation of pod specifications, for pods and pod templates (OBJ-15).
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 const MESSAGE_POLICIES: &[&str] = &["File", "FallbackToLogsOnError"];
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
-/// Checks a pod template at `path`. `claims` are volumes that the owner provides besides the template's own.
+/// Checks a pod template at `path`. `claims` are volumes that the owner provides in addition to the template's.
 pub(super) fn template(errors: &mut Vec<FieldError>, template: Option<&Value>, path: &str, claims: &[&str]) {
     let Some(template) = template else {
         errors.push(FieldError::required(path, ""));
@@ -118,7 +118,7 @@ fn ports(errors: &mut Vec<FieldError>, container: &Value, path: &str) {
     }
 }
 
-/// A port number as the network has them.
+/// Checks the range of a port number.
 pub(super) fn in_port_range(errors: &mut Vec<FieldError>, number: i64, path: &str) {
     if !(1..=65535).contains(&number) {
         errors.push(FieldError::invalid(path, &Value::from(number), "must be between 1 and 65535, inclusive"));

@@ -1,5 +1,4 @@
-//! Defaults of what runs in a pod: the pod's specification, its containers and its volumes. Pods and everything with a
-//! pod template share them.
+//! Defaults of pod specifications, containers and volumes, shared by pods and all kinds with a pod template.
 
 use serde_json::{Map, Value, json};
 
@@ -46,19 +45,19 @@ const TOKEN: &[Rule] = &[absent("expirationSeconds", Int(3600))];
 const CLAIM_SPEC: &[Rule] = &[absent("volumeMode", Text("Filesystem"))];
 const CONTAINER_LISTS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-/// Defaults of a pod template (`metadata` and `spec`) under `key`.
+/// Sets the defaults of a pod template (`metadata` and `spec`) under `key`.
 pub(super) fn default_template(owner: &mut Object, key: &str) {
     let Some(template) = ensure(owner, key) else {
         return;
     };
-    // Metadata and specification are shown even when there is nothing in them.
+    // Metadata and specification are written even when they are empty.
     ensure(template, "metadata");
     if let Some(spec) = ensure(template, "spec") {
         default_spec(spec);
     }
 }
 
-/// Defaults of a pod's specification, wherever it stands.
+/// Sets the defaults of a pod's specification, in a pod or a template.
 pub(super) fn default_spec(spec: &mut Object) {
     let account = match text(spec, "serviceAccountName") {
         "" => text(spec, "serviceAccount"),
@@ -70,7 +69,7 @@ pub(super) fn default_spec(spec: &mut Object) {
         spec.insert("serviceAccountName".into(), account);
     }
     fill(spec, SPEC);
-    // A list of containers that is not there is shown as null: it is a required field.
+    // An absent list of containers is written as null: it is a required field.
     spec.entry("containers").or_insert(Value::Null);
     for list in CONTAINER_LISTS {
         for container in items(spec, list) {
@@ -82,7 +81,7 @@ pub(super) fn default_spec(spec: &mut Object) {
     }
 }
 
-/// Defaults that only a Pod itself gets, not a template.
+/// Sets the defaults that only pods have, not templates.
 pub(super) fn default_pod(spec: &mut Object) {
     if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|period| period < 0) {
         spec.insert("terminationGracePeriodSeconds".into(), 1.into());
@@ -99,7 +98,7 @@ pub(super) fn default_pod(spec: &mut Object) {
     fill(spec, &[absent("enableServiceLinks", Constant::Bool(true))]);
 }
 
-/// A limit without a request is also the request.
+/// Copies limits without a request to the requests.
 fn request_what_is_limited(container: &mut Object) {
     let Some(resources) = child(container, "resources") else {
         return;
@@ -114,7 +113,7 @@ fn request_what_is_limited(container: &mut Object) {
     }
 }
 
-/// With the host's network a container's port is the host's port.
+/// Sets the host ports of a pod on the host's network to its container ports.
 fn open_host_ports(container: &mut Object) {
     for port in items(container, "ports") {
         if port.get("hostPort").and_then(Value::as_i64).unwrap_or_default() == 0
@@ -172,7 +171,7 @@ fn default_references(source: &mut Object) {
     }
 }
 
-/// An image without a tag, or with the tag `latest`, is pulled every time.
+/// Returns the pull policy of an image: always without a tag or with the tag `latest`.
 fn pull_policy(image: &str) -> &'static str {
     let (name, digest) = match image.split_once('@') {
         Some((name, digest)) => (name, Some(digest)),
@@ -227,7 +226,7 @@ fn default_volume(volume: &mut Object) {
     }
 }
 
-/// Sources that pods' volumes and PersistentVolumes have in common.
+/// Sets the defaults of the sources that pods' volumes and PersistentVolumes share.
 pub(super) fn default_volume_source(volume: &mut Object) {
     for (key, rules) in
         [("hostPath", HOST_PATH), ("iscsi", ISCSI), ("rbd", RBD), ("azureDisk", AZURE_DISK), ("scaleIO", SCALE_IO)]
@@ -238,11 +237,11 @@ pub(super) fn default_volume_source(volume: &mut Object) {
     }
 }
 
-/// Defaults of a claim's specification, in a PersistentVolumeClaim or in a template of one.
+/// Sets the defaults of a claim's specification, in a PersistentVolumeClaim or in a template of one.
 pub(super) fn default_claim_spec(spec: &mut Object) {
     fill(spec, CLAIM_SPEC);
     ensure(spec, "resources");
-    // The older of the two ways to name a source of data follows the newer one, and the other way round.
+    // `dataSource` and `dataSourceRef` mirror each other.
     if is_absent(spec, "dataSourceRef") {
         if let Some(source) = spec.get("dataSource").filter(|source| !source.is_null()).cloned() {
             spec.insert("dataSourceRef".into(), source);
@@ -255,7 +254,7 @@ pub(super) fn default_claim_spec(spec: &mut Object) {
     }
 }
 
-/// The tolerations that admission adds to every pod: five minutes on a node that is not ready or cannot be reached.
+/// Adds the tolerations that admission adds to every pod: five minutes on a node that is not ready or unreachable.
 pub(super) fn add_default_tolerations(spec: &mut Object) {
     let tolerated = |taint: &str| {
         spec.get("tolerations").and_then(Value::as_array).into_iter().flatten().any(|toleration| {

@@ -1,4 +1,4 @@
-//! What steers other objects: autoscalers, limits, priorities, webhooks, flow control, nodes.
+//! Autoscalers, limits, priorities, webhooks, flow control and nodes.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ const WEBHOOK: &[Rule] = &[
 const MATCH_RESOURCES: &[Rule] =
     &[absent("matchPolicy", Text("Equivalent")), absent("namespaceSelector", Empty), absent("objectSelector", Empty)];
 const QUEUING: &[Rule] = &[zero("handSize", Int(8)), zero("queues", Int(64)), zero("queueLengthLimit", Int(50))];
-/// The average use of CPU, in percent, that an autoscaler without metrics aims for.
+/// The target CPU utilization, in percent, of an autoscaler without metrics.
 const DEFAULT_CPU_UTILIZATION: i64 = 80;
 
 pub(super) fn default_autoscaler(object: &mut Object, version: &str) {
@@ -52,7 +52,7 @@ pub(super) fn default_autoscaler(object: &mut Object, version: &str) {
     }
 }
 
-/// A container's limits follow from its maximum, and its requests from its limits and its minimum.
+/// Derives a container's default limits from its maximum, and its default requests from its limits and its minimum.
 pub(super) fn default_limit_range(object: &mut Object) {
     let Some(spec) = ensure(object, "spec") else {
         return;
@@ -138,7 +138,7 @@ pub(super) fn default_priority_level(object: &mut Object) {
     }
 }
 
-/// What a node can give is what it has, unless it says otherwise.
+/// Sets a node's allocatable resources to its capacity, unless they are given.
 pub(super) fn default_node(object: &mut Object) {
     ensure(object, "spec");
     let Some(status) = ensure(object, "status") else {

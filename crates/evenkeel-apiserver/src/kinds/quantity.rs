@@ -1,11 +1,11 @@
-//! Just enough of Kubernetes' quantities (`100m`, `1.5Gi`, `2e3`) to compare them.
+//! Parses Kubernetes' quantities (`100m`, `1.5Gi`, `2e3`) for comparisons.
 
 use serde_json::Value;
 
-/// The largest quantity we tell apart from larger ones; about 10^28, so that sums of many do not overflow.
+/// The limit above which quantities compare equal; about 10^28, so that sums of many do not overflow.
 const CEILING: f64 = 1e28;
 
-/// The quantity in billionths, or `None` if it cannot be read. More precision than that is rounded up, as Kubernetes does.
+/// Returns the quantity in billionths, or `None` if it is invalid. Finer fractions are rounded up, like in Kubernetes.
 pub(crate) fn billionths(quantity: &Value) -> Option<i128> {
     match quantity {
         Value::String(text) => parse(text.trim()),
@@ -41,7 +41,7 @@ fn parse(text: &str) -> Option<i128> {
     Some(if negative { -billionths } else { billionths })
 }
 
-/// How many billionths one unit of the suffix is.
+/// Returns the billionths of one unit of the suffix.
 fn multiplier(suffix: &str) -> Option<f64> {
     const KIBI: f64 = 1024.0;
     Some(

@@ -109,7 +109,7 @@ fn validate_subject(errors: &mut Vec<FieldError>, subject: &Value, namespaced: b
     }
 }
 
-/// A binding is to one role for life.
+/// Requires that the role of a binding is unchanged.
 pub(super) fn validate_binding_update(new: &Value, old: &Value, namespaced: bool) -> Vec<FieldError> {
     let mut errors = validate_binding(new, namespaced);
     immutable(&mut errors, new, old, &["roleRef"]);

@@ -1,4 +1,4 @@
-//! Service, and the addresses and ports that the server hands out to it.
+//! Services, and the allocation of their addresses and ports.
 
 use serde_json::{Value, json};
 
@@ -17,11 +17,11 @@ const PORT: &[Rule] = &[zero("protocol", Text("TCP"))];
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30000..=32767;
 const DEFAULT_AFFINITY_SECONDS: i64 = 10800;
 
-/// What is in use already, so that a Service is given what is not. Addresses are of `10.0.0.0/24`.
+/// The addresses (of `10.0.0.0/24`) and ports in use, which are not allocated again.
 pub(crate) trait ServiceLedger {
-    /// Whether another Service has this address.
+    /// Returns whether another Service has this address.
     fn address_taken(&self, address: &str) -> bool;
-    /// Whether another Service has this port on every node.
+    /// Returns whether another Service has this node port.
     fn node_port_taken(&self, port: i64) -> bool;
 }
 
@@ -70,8 +70,8 @@ pub(super) fn default_service(object: &mut Object) {
     }
 }
 
-/// Gives a Service its addresses and node ports, on create and on update: always the lowest that is free, so that the
-/// same requests give the same answers.
+/// Allocates the addresses and node ports of a Service, on create and on update: always the lowest free one, so that
+/// the same requests give the same results.
 pub(crate) fn assign_service_addresses(service: &mut Value, ledger: &dyn ServiceLedger) -> Result<(), FieldError> {
     let Some(spec) = service.get_mut("spec").and_then(Value::as_object_mut) else {
         return Ok(());
@@ -129,7 +129,7 @@ fn assign_cluster_ip(spec: &mut Object, ledger: &dyn ServiceLedger) -> Result<()
 }
 
 fn default_families(spec: &mut Object) {
-    // A headless Service without a selector serves whatever its author puts into its endpoints.
+    // A headless Service without a selector serves the endpoints of any family.
     let any_family = text(spec, "clusterIP") == "None" && is_empty(spec.get("selector"));
     if is_absent(spec, "ipFamilyPolicy") {
         let policy = if any_family { "RequireDualStack" } else { "SingleStack" };
@@ -191,7 +191,7 @@ fn wants_health_check_port(spec: &Object) -> bool {
     text(spec, "type") == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local"
 }
 
-/// What an update leaves out of what the server had handed out is kept; what a change of type makes moot is dropped.
+/// Keeps allocated values that an update omits; drops those that a change of type makes obsolete.
 pub(super) fn prepare_update(new: &mut Object, old: &Value) {
     let (Some(spec), Some(old)) = (child(new, "spec"), old.get("spec").and_then(Value::as_object)) else {
         return;
@@ -203,7 +203,7 @@ pub(super) fn prepare_update(new: &mut Object, old: &Value) {
             copy(spec, old, "clusterIP");
             copy(spec, old, "clusterIPs");
         } else if text(spec, "clusterIP") != text(old, "clusterIP") && spec.get("clusterIPs") == old.get("clusterIPs") {
-            // A client that knows only the older, single field.
+            // The client knows only the older, single field.
             let address = json!([text(spec, "clusterIP")]);
             spec.insert("clusterIPs".into(), address);
         } else if is_empty(spec.get("clusterIPs")) {
@@ -350,7 +350,7 @@ fn validate_port(errors: &mut Vec<FieldError>, port: &Value, index: usize, ports
     }
 }
 
-/// The primary address of a Service stays for life.
+/// Requires that the primary address of a Service is unchanged.
 pub(super) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let external = |service| text_at(service, &["spec", "type"]) == "ExternalName";

@@ -93,7 +93,7 @@ pub(super) fn validate_claim(object: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// A claim's specification is fixed, but for its size, its class of attributes, and the volume it is bound to.
+/// Requires that a claim's specification is unchanged, except for its size, its class of attributes, and its volume.
 pub(super) fn validate_claim_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = validate_claim(new);
     let bound = !text_at(old, &["spec", "volumeName"]).is_empty();
@@ -103,7 +103,7 @@ pub(super) fn validate_claim_update(new: &Value, old: &Value) -> Vec<FieldError>
             spec.remove("resources");
             spec.remove("volumeAttributesClassName");
             if !bound {
-                // The binder writes the volume's name, and with it perhaps the class.
+                // The binder sets the volume's name, and possibly the class.
                 spec.remove("volumeName");
                 spec.remove("storageClassName");
             }
@@ -119,7 +119,7 @@ pub(super) fn validate_claim_update(new: &Value, old: &Value) -> Vec<FieldError>
     errors
 }
 
-/// What a StorageClass provides does not change.
+/// Requires that the parameters of a StorageClass are unchanged.
 pub(super) fn validate_storage_class_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for key in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {

@@ -98,7 +98,7 @@ pub(super) fn default_replication_controller(object: &mut Object) {
     }
 }
 
-/// An object without labels of its own takes those of its template.
+/// Copies the template's labels to an object without labels.
 pub(super) fn label_if_unlabelled(object: &mut Object, labels: Value) {
     if let Some(metadata) = ensure(object, "metadata")
         && is_empty(metadata.get("labels"))
@@ -117,7 +117,7 @@ fn rolling(spec: &mut Object, key: &str, rules: &[Rule]) {
     }
 }
 
-/// Checks the specification of a Deployment, ReplicaSet, StatefulSet or DaemonSet.
+/// Validates the specification of a Deployment, ReplicaSet, StatefulSet or DaemonSet.
 pub(super) fn validate(kind: &str, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let nothing = json!({});
@@ -132,7 +132,7 @@ pub(super) fn validate(kind: &str, object: &Value) -> Vec<FieldError> {
             label_selector(&mut errors, selector, "spec.selector");
             usable = errors.len() == before;
             if selects_all(selector) {
-                // ReplicaSets are refused in the words of a Deployment; clients have come to know them.
+                // Errors of ReplicaSets are worded like those of Deployments, as in kube-apiserver.
                 let owner = match kind {
                     "ReplicaSet" => "deployment".to_owned(),
                     kind => kind.to_lowercase(),
@@ -176,7 +176,7 @@ fn validate_deployment_times(errors: &mut Vec<FieldError>, spec: &Value) {
     }
 }
 
-/// The template's labels must be ones that the selector finds; no selector finds nothing.
+/// Requires that the selector matches the template's labels; an absent selector matches nothing.
 pub(super) fn template_labels(errors: &mut Vec<FieldError>, selector: Option<&Value>, spec: &Value) {
     let labels = at(spec, &["template", "metadata", "labels"]);
     if !selector.is_some_and(|selector| matches(selector, labels)) {
@@ -204,7 +204,7 @@ fn always_running_template(errors: &mut Vec<FieldError>, kind: &str, spec: &Valu
     }
 }
 
-/// What an update of these kinds may not change.
+/// Checks the immutable fields of these kinds.
 pub(super) fn validate_update(kind: &str, new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = validate(kind, new);
     immutable(&mut errors, new, old, &["spec", "selector"]);

@@ -1,6 +1,7 @@
-//! Who is asking (AUT-1 to AUT-4), and whether the question may have been put into a browser's mouth (SEC-62).
+//! Authentication (AUT-1 to AUT-4), and the protection of open servers from requests of web pages (SEC-62).
 //!
-//! Nothing here does I/O: headers and the outcome of the TLS handshake come in, a [`User`] or a refusal goes out.
+//! Nothing here does I/O: the input is the headers and the outcome of the TLS handshake, the output a [`User`] or an
+//! error.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,7 +13,7 @@ use subtle::ConstantTimeEq;
 
 use crate::http_types::User;
 
-/// The administrator, who may do everything.
+/// Returns the administrator, which has all permissions.
 pub(crate) fn admin() -> User {
     User { name: "system:admin".into(), groups: vec!["system:masters".into()], ..User::default() }
 }
@@ -20,27 +21,27 @@ pub(crate) fn admin() -> User {
 /// How requests over the network are authenticated.
 #[derive(Debug, Default)]
 pub(crate) struct Authenticator {
-    /// No authentication; every request is the administrator's.
+    /// No credentials are required; every request is the administrator's.
     pub(crate) open: bool,
-    /// Requests must be for this machine by a name that no web page can have: see [`check_host`].
+    /// Requests must name this machine by a host that no web page can have: see [`check_host`].
     pub(crate) checks_host: bool,
-    /// Requests without credentials are those of `system:anonymous`.
+    /// Requests without credentials are authenticated as `system:anonymous`.
     pub(crate) anonymous: bool,
     pub(crate) tokens: Tokens,
 }
 
-/// What the TLS handshake brought to light about the client.
+/// The client certificate of a TLS handshake.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ClientCertificate {
     #[default]
     Absent,
-    /// Not signed by our authority, expired, or unreadable.
+    /// Not signed by the server's authority, expired, or unreadable.
     Invalid,
     Valid(User),
 }
 
 impl Authenticator {
-    /// The user, or the 401 that says there is none. Tokens that are not in the list may have been handed out since.
+    /// Returns the user, or a 401. Tokens that are not in the list may have been issued by the server since.
     pub(crate) fn authenticate(
         &self,
         authorization: Option<&HeaderValue>,
@@ -56,7 +57,7 @@ impl Authenticator {
         let token = authorization.and_then(bearer);
         match token.map(|token| self.tokens.find(token).cloned().or_else(|| handed_out(token))) {
             Some(Some(user)) => Ok(authenticated(user)),
-            // Credentials that are wrong are never as good as none.
+            // Wrong credentials never count as absent.
             Some(None) => Err(Box::new(Status::unauthorized())),
             None if *certificate == ClientCertificate::Invalid => Err(Box::new(Status::unauthorized())),
             None if self.anonymous => Ok(User {
@@ -69,7 +70,7 @@ impl Authenticator {
     }
 }
 
-/// Every user who has proved who they are is in this group.
+/// Adds the group of all authenticated users.
 pub(crate) fn authenticated(mut user: User) -> User {
     const GROUP: &str = "system:authenticated";
     if !user.groups.iter().any(|group| group == GROUP) {
@@ -78,14 +79,14 @@ pub(crate) fn authenticated(mut user: User) -> User {
     user
 }
 
-/// The token in an `Authorization` header, if it has one.
+/// Returns the token of an `Authorization` header, if it has one.
 pub(crate) fn bearer(value: &HeaderValue) -> Option<&[u8]> {
     let (scheme, token) = value.as_bytes().split_at_checked(7)?;
     let token = token.trim_ascii();
     (scheme.eq_ignore_ascii_case(b"bearer ") && !token.is_empty()).then_some(token)
 }
 
-/// Static tokens and whom they stand for. Only their hashes are kept, and `Debug` shows not even these.
+/// Static tokens and their users. Only hashes are stored, and `Debug` omits even those.
 #[derive(Clone, Default)]
 pub(crate) struct Tokens(Vec<([u8; 32], User)>);
 
@@ -94,7 +95,7 @@ impl Tokens {
         self.0.push((Sha256::digest(token).into(), user));
     }
 
-    /// Takes the same time whether and wherever the token is found.
+    /// Returns the user of a token in constant time, found or not.
     pub(crate) fn find(&self, token: &[u8]) -> Option<&User> {
         let digest: [u8; 32] = Sha256::digest(token).into();
         let mut found = None;
@@ -113,9 +114,9 @@ impl fmt::Debug for Tokens {
     }
 }
 
-/// Refuses requests that a web page may have made with a name of its own that resolves to this machine. A server that
-/// asks for no credentials has only this to tell a local program from a browser; names that the page's author
-/// controls are never IP addresses or `localhost`.
+/// Rejects requests that a web page may have sent by a host name of its own that resolves to this machine. For a
+/// server without credentials the host is the only difference between a local program and a browser; a name that the
+/// page's author controls is never an IP address or `localhost`.
 pub(crate) fn check_host(uri: &Uri, headers: &HeaderMap) -> Result<(), Box<Status>> {
     let host = match uri.authority() {
         Some(authority) => Some(authority.as_str()),
@@ -140,7 +141,7 @@ pub(crate) fn check_host(uri: &Uri, headers: &HeaderMap) -> Result<(), Box<Statu
     Ok(())
 }
 
-/// Whether a `host[:port]` is an IP address or `localhost`.
+/// Returns whether a `host[:port]` is an IP address or `localhost`.
 fn is_local(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! gzip for large whole answers (NEG-8).
+//! gzip for large, complete responses (NEG-8).
 
 use std::io::Write;
 use std::pin::Pin;
@@ -11,10 +11,10 @@ use http_body::Body as _;
 
 use crate::http_types::Body;
 
-/// Smaller answers are sent as they are.
+/// The smallest body that is compressed.
 const WORTH_IT: u64 = 128 * 1024;
 
-/// Whether the client reads gzip.
+/// Returns whether the client accepts gzip.
 pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     headers
         .get_all(header::ACCEPT_ENCODING)
@@ -28,7 +28,8 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
         })
 }
 
-/// Compresses the answer if it is whole, large, and not encoded yet. Streams, so watches too, are left alone.
+/// Compresses the response if its body is complete, large, and not encoded yet. Streams, such as watches, pass
+/// unchanged.
 pub(crate) fn gzip(mut response: Response<Body>) -> Response<Body> {
     let large = response.body().size_hint().exact().is_some_and(|size| size > WORTH_IT);
     if !large || response.headers().contains_key(header::CONTENT_ENCODING) {
@@ -51,7 +52,7 @@ pub(crate) fn gzip(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-/// A body of known size has its one frame ready.
+/// A body of known size has its single frame ready.
 fn take_whole(body: &mut Body) -> Option<Bytes> {
     match Pin::new(body).poll_frame(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(Some(Ok(frame))) => frame.into_data().ok(),

@@ -1,4 +1,4 @@
-//! A handler that knows ConfigMaps and little else, enough to drive the fronts.
+//! A handler that serves ConfigMaps and little else, enough to test the listener.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -25,7 +25,7 @@ struct State {
     objects: BTreeMap<String, Value>,
     events: Vec<(u64, Bytes)>,
     compacted: u64,
-    /// Grows when all watches are to end.
+    /// Incremented to end all watches.
     epoch: u64,
     wakers: Vec<Waker>,
     pub(crate) ticks: u64,
@@ -119,7 +119,7 @@ fn parameter(request: &ApiRequest, name: &str) -> Option<u64> {
     pair.parse().ok()
 }
 
-/// No time passes for the toy's logs, which are never written.
+/// A fixed time for the fake's logs, which stay empty.
 struct Timeless;
 
 impl crate::env::Env for Timeless {
@@ -223,7 +223,7 @@ fn json_response(code: StatusCode, body: Body) -> Response<Body> {
     response
 }
 
-/// A long answer of many equal frames.
+/// A long body of many equal frames.
 struct Frames(Bytes, usize);
 
 pub(crate) const FRAME: usize = 64 * 1024;

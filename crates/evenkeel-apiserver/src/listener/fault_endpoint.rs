@@ -16,12 +16,12 @@ use crate::faults::{Faults, Rule, RuleId};
 use crate::http_types::{Body, User};
 use crate::negotiate::status_response;
 
-/// Where the fault endpoints live.
+/// The root path of the fault endpoint.
 const ROOT: &str = "/evenkeel/faults";
-/// More rules than this are a mistake.
+/// The limit of rules per request.
 const MAX_RULES: usize = 1000;
 
-/// The fault endpoint, for those who know its token.
+/// The fault endpoint, protected by its own token.
 #[derive(Debug)]
 pub(crate) struct FaultEndpoint(Tokens);
 
@@ -32,12 +32,12 @@ impl FaultEndpoint {
         FaultEndpoint(tokens)
     }
 
-    /// Whether this path is the fault endpoint's business.
+    /// Returns whether this path belongs to the fault endpoint.
     pub(crate) fn owns(path: &str) -> bool {
         path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// The token is the endpoint's own: a user of the API has no business here.
+    /// Checks the endpoint's own token: users of the API have no access.
     pub(crate) fn admits(&self, headers: &HeaderMap) -> Result<(), Box<Status>> {
         let token = headers.get(header::AUTHORIZATION).and_then(bearer);
         match token.and_then(|token| self.0.find(token)) {

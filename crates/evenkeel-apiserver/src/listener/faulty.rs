@@ -1,4 +1,4 @@
-//! Response bodies under faults: the timers around [`Chain`], and cuts after a number of bytes.
+//! Response bodies with injected faults: the timers around [`Chain`], and cuts after a number of bytes.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -17,16 +17,16 @@ use crate::faults::stages::{Chain, Step};
 use crate::faults::subject::Subject;
 use crate::http_types::{Body, ConnectionCut, FrameStream};
 
-/// Before a connection is cut, the transport gets this long to send what came before the cut.
+/// The time that the transport gets to send pending bytes before a connection is cut.
 const PARTING: Duration = Duration::from_millis(5);
 
-/// A watch that heeds fault rules, those that are added while it is open too.
+/// A watch body that applies fault rules, including those added while it is open.
 pub(crate) struct FaultyWatch {
     /// `None` once the watch has ended for the client.
     inner: Option<Body>,
     shared: Arc<Shared>,
     subject: Subject,
-    /// The newest rule that has been considered.
+    /// The newest rule that was considered.
     seen: u64,
     chain: Chain,
     steps: VecDeque<Step>,
@@ -75,7 +75,7 @@ impl FaultyWatch {
         self.seen = newest;
     }
 
-    /// The next chunk of the engine's stream has been waited for; frames that are held back may be due.
+    /// Ready when no chunk of the engine's stream arrived in time: held frames may be due.
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(wait) = self.chain.flush_after() else {
             self.patience = None;
@@ -130,7 +130,7 @@ impl FrameStream for FaultyWatch {
                 Poll::Ready(Some(Ok(frame))) => {
                     this.heed_new_rules();
                     if let Ok(chunk) = frame.into_data() {
-                        // Without faults frames pass untouched, however many events they hold.
+                        // Without faults, frames pass unchanged, however many events they hold.
                         if this.chain.is_empty() {
                             return Poll::Ready(Some(Ok(chunk)));
                         }
@@ -142,7 +142,7 @@ impl FrameStream for FaultyWatch {
     }
 }
 
-/// A body that breaks after a number of bytes.
+/// A body that fails after a number of bytes.
 pub(crate) struct CutAfter {
     inner: Body,
     left: u64,

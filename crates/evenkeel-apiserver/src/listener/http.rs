@@ -1,7 +1,7 @@
 //! The listener: TCP, optionally TLS, HTTP/1.1 and HTTP/2 (ARC-3).
 //!
-//! One task accepts; it owns all tasks of the connections, and each connection owns the tasks of its streams. So
-//! ending the one task ends everything, and no socket outlives it (ARC-4).
+//! One task accepts connections. It owns the tasks of all connections, and each connection owns the tasks of its
+//! streams. Aborting the accept task therefore ends everything, and no socket outlives it (ARC-4).
 
 use std::future::{Future, pending, poll_fn};
 use std::io;
@@ -27,36 +27,36 @@ use super::service::{Caller, InProcess, Peer, Shared};
 use super::tls::Identity;
 use crate::faults::Orders;
 
-/// How long a client may take from connecting to the end of its first request's head (SEC-65).
+/// The timeout from connecting to the end of the first request's head (SEC-65).
 const FIRST_HEAD: Duration = Duration::from_secs(10);
-/// How long a kept-alive HTTP/1 connection may idle, or dawdle over a later head.
+/// The timeout of an idle HTTP/1 connection, including the time to send a later head.
 const KEPT_ALIVE: Duration = Duration::from_secs(120);
-/// How long requests that are being answered may take to finish when the server shuts down.
+/// The time that requests in flight get to finish at shutdown.
 const DRAIN: Duration = Duration::from_secs(2);
-/// How long a stopping server waits for a connection to end before it looks for new watches.
+/// The interval at which a shutdown closes new watches while connections drain.
 const CLOSE_AGAIN: Duration = Duration::from_millis(10);
-/// How long to wait before accepting again after the system has run out of something.
+/// The pause before accepting again after the system ran out of a resource.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
-/// The largest head of an HTTP/1 request, and how much of a response is handed to the system at once.
+/// The largest head of an HTTP/1 request, and the most of a response that is buffered.
 const HTTP1_BUFFER: usize = 256 * 1024;
-/// The largest list of headers in HTTP/2.
+/// The largest header list in HTTP/2.
 const HTTP2_HEADERS: u32 = 64 * 1024;
-/// How much of a request's body a client may send ahead: more than one whole body.
+/// The HTTP/2 receive window of a request body: more than one whole body.
 const HTTP2_WINDOW: u32 = 4 * 1024 * 1024;
 const HTTP2_FRAME: u32 = 1024 * 1024;
-/// How much of an answer may wait for a client that is slow to read it, per stream.
+/// The most response bytes buffered per stream for a slow client.
 const HTTP2_SEND: usize = 1024 * 1024;
-/// A client may hold this many watches and requests on one connection.
+/// The limit of concurrent streams per HTTP/2 connection.
 const HTTP2_STREAMS: u32 = 1000;
 
-/// How many connections there are and have been.
+/// Connection counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionCounts {
     /// Open now.
     pub open: u64,
     /// Accepted since the start.
     pub accepted: u64,
-    /// Closed at once because there were too many.
+    /// Closed at once because of the connection limit.
     pub turned_away: u64,
 }
 
@@ -77,7 +77,7 @@ impl Counters {
     }
 }
 
-/// A listener at work. Dropping it ends it at once.
+/// A running listener. Dropping it stops it at once.
 #[derive(Debug)]
 pub(crate) struct Listening {
     stop: watch::Sender<bool>,
@@ -99,10 +99,10 @@ impl Listening {
         Listening { stop, task: tokio::spawn(front.run(listener)), counters }
     }
 
-    /// Accepts no more, lets requests finish for a moment, and returns when every socket is closed.
+    /// Stops accepting, lets requests finish for a moment, and returns when every socket is closed.
     pub(crate) async fn stop(mut self) {
         self.stop.send_replace(true);
-        // An error means that the task is gone, which is what is asked for.
+        // An error means that the task has already ended.
         let _ = (&mut self.task).await;
     }
 }
@@ -113,12 +113,12 @@ impl Drop for Listening {
     }
 }
 
-/// The port, whatever state it is in.
+/// The state of the port.
 enum Port {
     Open(TcpListener),
-    /// Bound but not listening: ours, yet connections are refused.
+    /// Bound but not listening: reserved, while connections are refused.
     Refusing(TcpSocket),
-    /// Not even bound, because that failed; will be tried again.
+    /// Not bound, because binding failed; it is retried.
     Lost,
 }
 
@@ -161,7 +161,7 @@ impl Front {
         drop(port);
         let drain = async {
             loop {
-                // Again and again: a request that was on its way may begin a watch after the others were closed.
+                // Repeated: a request in flight may start a watch after the others were closed.
                 self.shared.handler.close_watches();
                 if let Ok(None) = timeout(CLOSE_AGAIN, connections.join_next()).await {
                     return;
@@ -201,7 +201,7 @@ impl Front {
     }
 }
 
-/// Counts a connection as long as it lives, however it ends.
+/// Counts a connection until it is dropped.
 struct Open(Arc<Counters>);
 
 impl Drop for Open {
@@ -218,7 +218,7 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
-    // Connections of a former server that linger in TIME_WAIT do not hold the port.
+    // Connections of an earlier server in TIME_WAIT do not block the port.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     Ok(socket)
@@ -229,7 +229,7 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     bind(address)?.listen(BACKLOG)
 }
 
-/// Returns when the server is to stop, or its handle is gone.
+/// Returns when the server stops, or its handle is dropped.
 async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stop| *stop).await;
 }
@@ -251,7 +251,7 @@ async fn connection(
     shared: Arc<Shared>,
     stopped: watch::Receiver<bool>,
 ) {
-    // Without it, small events wait for the acknowledgement of earlier ones.
+    // Without this option, small events wait for the acknowledgement of earlier ones.
     let _ = stream.set_nodelay(true);
     let Some(identity) = tls else {
         return serve(stream, peer, ClientCertificate::Absent, shared, stopped).await;
@@ -317,7 +317,7 @@ fn protocols() -> auto::Builder<Streams> {
         .timer(TokioTimer::new())
         .header_read_timeout(KEPT_ALIVE)
         .max_buf_size(HTTP1_BUFFER)
-        // Large lists are many buffers that belong to the store: they go to the system as they are.
+        // Large lists are many buffers of the store, which are written without a copy.
         .writev(true);
     builder
         .http2()
@@ -331,7 +331,7 @@ fn protocols() -> auto::Builder<Streams> {
     builder
 }
 
-/// Runs the streams of one HTTP/2 connection; they end with it.
+/// Runs the streams of one HTTP/2 connection, which end with it.
 #[derive(Clone, Default)]
 struct Streams(Arc<Mutex<JoinSet<()>>>);
 

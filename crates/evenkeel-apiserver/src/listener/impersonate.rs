@@ -1,4 +1,4 @@
-//! Acting as someone else (AUT-6). This server allows everything to everyone who is let in, and so this too.
+//! Impersonation (AUT-6). Every authenticated user has all permissions on this server, so also this one.
 
 use evenkeel_core::Status;
 use http::{HeaderMap, HeaderName};
@@ -14,8 +14,7 @@ const EXTRA: &str = "impersonate-extra-";
 const ANONYMOUS: &str = "system:anonymous";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 
-/// Whom a request is to be taken for: the one who sends it, or the one whom its headers name. The headers are taken
-/// away.
+/// Returns the effective user: the user that its headers name, else the authenticated one. Removes the headers.
 pub(crate) fn impersonate(user: User, headers: &mut HeaderMap) -> Result<User, Box<Status>> {
     if !headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
         return Ok(user);
@@ -50,7 +49,7 @@ pub(crate) fn impersonate(user: User, headers: &mut HeaderMap) -> Result<User, B
     Ok(with_groups(other))
 }
 
-/// Adds the groups that go without saying.
+/// Adds the implicit groups.
 fn with_groups(mut user: User) -> User {
     if user.groups.is_empty()
         && let Some((namespace, _)) =

@@ -1,8 +1,8 @@
-//! The fronts: everything between a transport and the engine. The only place where tokio, hyper and rustls are known.
+//! The listener: everything between a transport and the engine. tokio, hyper and rustls are used only here.
 //!
 //! ```text
 //! TCP ── TLS ── HTTP/1.1, HTTP/2 ──┐
-//!                                  ├── service: who asks, faults, body, waiting ── Handler (the engine)
+//!                                  ├── service: authentication, faults, body, waiting ── Handler (the engine)
 //! in-process callers ──────────────┘
 //! ```
 
@@ -33,32 +33,32 @@ use crate::http_types::{ApiRequest, HandlerOutcome, User};
 use crate::logs::PodLogs;
 use crate::store::StoreStats;
 
-/// The core as a front sees it: synchronous, and never waiting for anything.
+/// The engine as seen by the listener: synchronous and non-blocking.
 pub(crate) trait Handler: Send + Sync + 'static {
-    /// Answers a request. `waited` is set when an [`HandlerOutcome::AwaitRevision`] has been waited for in vain.
+    /// Handles a request. `waited` is set when the wait for an [`HandlerOutcome::AwaitRevision`] timed out.
     fn handle(&self, request: &ApiRequest, waited: bool) -> HandlerOutcome;
 
-    /// Ready when the store has reached this revision; otherwise the waker is woken when that may be so.
+    /// Ready when the store has reached this revision; otherwise registers the waker.
     fn poll_revision(&self, revision: u64, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// Called about once a second: bookmarks, the ends of watches, whatever else time brings about.
+    /// Runs periodic work, about once a second: bookmarks, watch timeouts, expiries.
     fn tick(&self);
 
-    /// Ends every watch and every log that is followed.
+    /// Ends all watches and other streaming responses.
     fn close_watches(&self);
 
-    /// What the containers of pods have written.
+    /// Returns the logs of pods.
     fn logs(&self) -> PodLogs;
 
-    /// Whom a token stands for that the server itself has handed out.
+    /// Returns the user of a token that the server itself issued.
     fn user_of_token(&self, token: &[u8]) -> Option<User>;
 
-    /// How much there is of everything.
+    /// Returns the counts of the store.
     fn stats(&self) -> StoreStats;
 
-    /// Everything there is at this moment.
+    /// Takes a snapshot of the store.
     fn snapshot(&self) -> Snapshot;
 
-    /// Goes back to a moment.
+    /// Restores a snapshot.
     fn restore(&self, snapshot: &Snapshot);
 }

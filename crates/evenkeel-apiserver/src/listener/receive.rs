@@ -1,4 +1,4 @@
-//! Receiving a request's body: whole, but not more than is allowed, and not for ever (URL-11, SEC-65).
+//! Reads a request's body completely, with a size limit and an idle timeout (URL-11, SEC-65).
 
 use std::pin::pin;
 use std::time::Duration;
@@ -7,17 +7,17 @@ use bytes::{Buf, Bytes, BytesMut};
 use evenkeel_core::{Reason, Status};
 use http_body_util::BodyExt;
 
-/// The largest request body that the server takes.
+/// The largest accepted request body.
 pub(crate) const MAX_BODY: usize = 3 * 1024 * 1024;
-/// How long a client may pause while it sends a body.
+/// The longest pause of a client while it sends a body.
 pub(crate) const BODY_IDLE: Duration = Duration::from_secs(30);
 
-/// Why there is no body.
+/// Why a body was not read.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// Reported to the client.
+    /// The client gets this status.
     Answer(Box<Status>),
-    /// The client has gone.
+    /// The client disconnected.
     Gone,
 }
 

@@ -1,25 +1,25 @@
-//! A memory of the last requests, for tests to ask what a client did (OPS-2).
+//! A record of the last requests, for tests that check what a client sent (OPS-2).
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use http::{Method, StatusCode};
 
-/// How many requests are remembered.
+/// The number of requests kept.
 const REMEMBERED: usize = 4096;
-/// How much of a path is remembered: more than any client of good will sends.
+/// The length at which a path is truncated: longer than that of any regular client.
 const LONGEST_PATH: usize = 8192;
 
-/// One request that the server has answered, or dropped by a fault.
+/// One request that the server handled, or dropped by a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestRecord {
     /// The method.
     pub method: Method,
-    /// The path with its query; the first 8,192 letters if it is longer.
+    /// The path with its query, truncated to 8,192 characters.
     pub path: String,
-    /// The name of the user; empty when there was none.
+    /// The name of the user; empty if not authenticated.
     pub user: String,
-    /// The status of the answer; `None` when a fault swallowed it.
+    /// The status of the response; `None` if a fault dropped it.
     pub status: Option<StatusCode>,
 }
 
@@ -38,7 +38,7 @@ impl Records {
         records.push_back(record);
     }
 
-    /// The remembered requests, oldest first.
+    /// Returns the recorded requests, oldest first.
     pub(crate) fn snapshot(&self) -> Vec<RequestRecord> {
         self.lock().iter().cloned().collect()
     }

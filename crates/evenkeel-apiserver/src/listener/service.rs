@@ -1,4 +1,4 @@
-//! One request, from the listener to the engine and back.
+//! The service: takes one request of any transport to the engine and its response back.
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -24,12 +24,12 @@ use crate::faults::{Fate, Faults, Plan};
 use crate::http_types::{ApiRequest, Body, ConnectionCut, HandlerOutcome, User};
 use crate::negotiate::{status_response, status_response_to};
 
-/// How long a request may wait for a revision that the store has not reached.
+/// The timeout of a request that waits for a revision that the store has not reached.
 const AWAIT_REVISION: Duration = Duration::from_secs(3);
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
-/// What all fronts of one server share.
+/// The state that all transports of one server share.
 pub(crate) struct Shared {
     pub(crate) handler: Arc<dyn Handler>,
     pub(crate) env: Arc<dyn Env>,
@@ -42,40 +42,41 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Time since the server's start.
+    /// Returns the time since the server's start.
     pub(crate) fn uptime(&self) -> Duration {
         self.env.monotonic().saturating_sub(self.started)
     }
 }
 
-/// How a request came in.
+/// The origin of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Caller {
-    /// From inside this process: trusted to be this user.
+    /// From inside this process, as this user, without authentication.
     Inside(Arc<User>),
     /// Over a connection.
     Outside(Arc<Peer>),
 }
 
-/// The other end of a connection.
+/// The peer of a connection.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     pub(crate) certificate: ClientCertificate,
 }
 
-/// The server as a service, with no socket between.
+/// The server as a tower service, without a socket.
 ///
-/// A request gets exactly the answer that it would get over HTTP, except that nothing is compressed and that a request
-/// without an `Authorization` header is the administrator's (or whose [`InProcess::acting_as`] says); one with the
-/// header is authenticated like any other. Clones are cheap and independent; the service is always ready. It works as
-/// long as any clone lives, on any tokio runtime that has its timers enabled; but when the server's handle is gone, what
-/// is open ends, and without a clock a new watch gets no bookmarks and never times out.
+/// A request gets exactly the response that it would get over HTTP, with two exceptions: nothing is compressed, and a
+/// request without an `Authorization` header is the administrator's (or that of the user given to
+/// [`InProcess::acting_as`]). A request with the header is authenticated like any other. Clones are cheap and
+/// independent; the service is always ready. It works as long as any clone lives, on any tokio runtime with enabled
+/// timers. When the server's handle is dropped, open streams end, and since no timer drives them, later watches get no
+/// bookmarks and never time out.
 ///
-/// All but the deletion of a collection is done in one go, without a break for other tasks: deleting a namespace or a
-/// definition with a lot in it keeps its thread busy to the end.
+/// Every request except the deletion of a collection runs to completion without yielding to other tasks: deleting a
+/// namespace or a definition with many objects occupies its thread until the end.
 ///
-/// An error means what a broken connection means: a fault has swallowed the answer.
+/// An error means the same as a broken connection: a fault dropped the response.
 #[derive(Clone)]
 pub struct InProcess {
     shared: Arc<Shared>,
@@ -87,7 +88,7 @@ impl InProcess {
         InProcess { shared, caller }
     }
 
-    /// The same service for requests of another user, who gains the group `system:authenticated`.
+    /// Returns the same service for requests of another user, with the group `system:authenticated` added.
     pub fn acting_as(&self, user: User) -> Self {
         InProcess { shared: Arc::clone(&self.shared), caller: Caller::Inside(Arc::new(auth::authenticated(user))) }
     }
@@ -125,7 +126,7 @@ impl InProcess {
         };
         user_name.clone_from(&user.name);
         let faults = &self.shared.faults;
-        // Working out what a request is about costs a little; watches need it for rules that are yet to come.
+        // Parsing the subject has a cost. Watches need it for rules that are added later.
         let subject = (may_be_watch(&parts) || faults.any())
             .then(|| Subject::of(&parts.method, &parts.uri, &parts.headers, &user.name));
         let plan = match &subject {
@@ -219,7 +220,8 @@ impl InProcess {
         }
     }
 
-    /// Hands the call to the engine, and again when the revision that it waits for has come, or has not in time.
+    /// Passes the request to the engine, and again when the revision that it waits for is reached, or after the
+    /// timeout.
     async fn handle(&self, request: &ApiRequest) -> Response<Body> {
         let handler = &self.shared.handler;
         let mut deadline = None;
@@ -288,13 +290,13 @@ impl std::fmt::Debug for InProcess {
     }
 }
 
-/// The rest of the request's body has not been read, so HTTP/1 cannot use the connection again.
+/// The rest of the request's body has not been read, so HTTP/1 cannot reuse the connection.
 fn closing(mut response: Response<Body>) -> Response<Body> {
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
-/// A cheap look that never misses a watch. In a query, any letter may stand there as an escape.
+/// A cheap check that never misses a watch. In a query, any character may be percent-encoded.
 fn may_be_watch(parts: &Parts) -> bool {
     let by_query = |query: &str| query.contains("watch") || query.contains('%');
     parts.method == http::Method::GET

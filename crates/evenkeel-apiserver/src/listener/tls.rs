@@ -1,7 +1,8 @@
-//! A certificate authority of our own, made at start and forgotten at the end (SEC-61, AUT-3).
+//! The server's own certificate authority, generated at start and never stored (SEC-61, AUT-3).
 //!
-//! rustls would end the handshake over a bad client certificate. Real API servers let the client in and answer 401, so
-//! the handshake here only proves that the client holds the key, and the certificate is judged afterwards.
+//! rustls would abort the handshake over an invalid client certificate. kube-apiserver accepts the connection and
+//! returns 401. Therefore the handshake here only proves that the client holds the key, and the certificate is
+//! verified afterwards.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -22,14 +23,14 @@ use rustls::{DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme
 use super::auth::ClientCertificate;
 use crate::http_types::User;
 
-/// Why there are no certificates.
+/// Why the TLS setup failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A certificate could not be made.
+    /// A certificate could not be generated.
     #[error("making a certificate failed")]
     Certificate(#[source] rcgen::Error),
-    /// rustls does not accept what was made.
+    /// rustls rejected the generated configuration.
     #[error("setting up TLS failed")]
     Setup(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -43,13 +44,13 @@ pub(crate) struct Identity {
     clients: Arc<dyn ClientCertVerifier>,
 }
 
-/// The one provider of cryptography, never the process's default.
+/// Returns the cryptography provider, never the process's default.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
 impl Identity {
-    /// A new authority, and certificates for the server at this address and for the administrator.
+    /// Generates an authority, and certificates for the server at this address and for the administrator.
     pub(crate) fn generate(address: IpAddr, admin: &User, now: Timestamp) -> Result<Self, TlsError> {
         let today = now.to_zoned(TimeZone::UTC).date();
         let mut ca = parameters(today, "evenkeel-ca", None);
@@ -97,7 +98,7 @@ impl Identity {
         })
     }
 
-    /// What the certificates of a handshake say about the client.
+    /// Verifies the client certificates of a handshake.
     pub(crate) fn judge(&self, certificates: Option<&[CertificateDer<'_>]>) -> ClientCertificate {
         let Some((leaf, intermediates)) = certificates.and_then(<[_]>::split_first) else {
             return ClientCertificate::Absent;
@@ -112,7 +113,7 @@ impl Identity {
     }
 }
 
-/// The common name is the user, the organisations are the groups.
+/// Returns the user of a certificate: the common name is the user, the organisations are the groups.
 fn user_of(certificate: &[u8]) -> Option<User> {
     let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
     let subject = certificate.subject();
@@ -130,7 +131,7 @@ fn new_key() -> Result<KeyPair, TlsError> {
     KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).map_err(TlsError::Certificate)
 }
 
-/// Valid from yesterday, for clocks that differ, and for a year.
+/// Valid from yesterday, because clocks differ, and for a year.
 fn parameters(today: Date, common_name: &str, organization: Option<&str>) -> CertificateParams {
     let mut params = CertificateParams::default();
     let mut name = DistinguishedName::new();
@@ -147,7 +148,7 @@ fn parameters(today: Date, common_name: &str, organization: Option<&str>) -> Cer
     params
 }
 
-/// Accepts every certificate whose key the client proves to hold; [`Identity::judge`] decides what it is worth.
+/// Accepts every certificate whose key the client proves to hold; [`Identity::judge`] verifies it later.
 #[derive(Debug)]
 struct AnyCertificate(Arc<dyn ClientCertVerifier>);
 

@@ -1,4 +1,4 @@
-//! The document of one group version: its paths, and every schema that they reach.
+//! The document of one group version: its paths, and all schemas that they reference.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ use crate::registry::{Resource, Version};
 
 static FACTS: &str = include_str!("../../data/openapi-schemas-1.37.json");
 
-/// The published schemas by name, as text: a document only ever copies them.
+/// The published schemas by name, as text: documents copy them verbatim.
 static SCHEMAS: LazyLock<HashMap<&'static str, &'static RawValue>> = LazyLock::new(|| {
     #[expect(clippy::expect_used, reason = "the facts are part of the program, and a test reads them")]
     serde_json::from_str(FACTS).expect("the embedded OpenAPI facts are sound")
@@ -57,7 +57,7 @@ pub(super) fn write(version: &Version) -> Vec<u8> {
     serde_json::to_vec(&document).unwrap_or_default()
 }
 
-/// The schemas of these names and, step by step, of all that they refer to.
+/// Returns the schemas of these names and, transitively, all that they reference.
 fn reachable<'a>(
     wanted: &BTreeSet<&str>,
     custom: &'a BTreeMap<String, Box<RawValue>>,
@@ -79,12 +79,12 @@ fn reachable<'a>(
     found
 }
 
-/// The names that a schema's text refers to.
+/// Returns the names that a schema's text references.
 fn references(text: &str) -> impl Iterator<Item = &str> {
     text.split(REFERENCE).skip(1).filter_map(|rest| rest.split_once('"').map(|(name, _)| name))
 }
 
-/// The name of a kind's schema in a document: custom groups stand in reverse, as Java packages do.
+/// Returns the name of a kind's schema in a document: custom groups are reversed, like Java packages.
 pub(super) fn schema_name(resource: &Resource) -> String {
     match &resource.schema {
         Some(crate::registry::SchemaHandle::Builtin(schema)) => schema.id().to_owned(),
@@ -95,7 +95,7 @@ pub(super) fn schema_name(resource: &Resource) -> String {
     }
 }
 
-/// Whether a built-in schema of this name exists.
+/// Returns whether a built-in schema of this name exists.
 pub(super) fn is_published(name: &str) -> bool {
     SCHEMAS.contains_key(name)
 }
@@ -124,7 +124,7 @@ fn kinds(resource: &Resource, kind: &str) -> Value {
     json!([{"group": resource.group, "version": resource.version, "kind": kind}])
 }
 
-/// A custom schema as published, with what every object has (DIS-15).
+/// Returns a custom schema as published, with the fields that every object has (DIS-15).
 fn object_schema(resource: &Resource, published: &Value) -> Value {
     let mut schema = match published {
         Value::Object(schema) => schema.clone(),
@@ -136,7 +136,7 @@ fn object_schema(resource: &Resource, published: &Value) -> Value {
     Value::Object(schema)
 }
 
-/// Adds what every object has: definitions leave it out.
+/// Adds the fields that every object has, which definitions omit.
 fn complete(schema: &mut Map<String, Value>) {
     schema.insert("type".to_owned(), "object".into());
     let properties = schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
@@ -147,10 +147,10 @@ fn complete(schema: &mut Map<String, Value>) {
     }
 }
 
-/// How deep embedded objects are looked for; the JSON reader allows no more.
+/// The depth limit of the search for embedded objects, which is also that of the JSON parser.
 const MAX_DEPTH: usize = 128;
 
-/// Completes the objects within the object, which are marked as such.
+/// Completes the embedded objects, which are marked as such.
 fn complete_embedded(schema: &mut Map<String, Value>, depth: usize) {
     let Some(depth) = depth.checked_sub(1) else { return };
     let mut visit = |node: &mut Value| {

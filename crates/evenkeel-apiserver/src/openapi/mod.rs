@@ -1,7 +1,7 @@
 //! OpenAPI v3: an index, and one document per group version.
 //!
-//! Documents are written when they are first asked for and kept with their group version, so a new definition costs the
-//! others nothing.
+//! Documents are encoded on first request and cached with their group version, so a new definition does not affect the
+//! others.
 mod document;
 mod operations;
 #[cfg(test)]
@@ -37,7 +37,7 @@ impl Document {
     }
 }
 
-/// Answers `/openapi/v3` (an empty `path`) and `/openapi/v3/{path}` (DIS-12, DIS-13). `now` dates the expiry.
+/// Serves `/openapi/v3` (an empty `path`) and `/openapi/v3/{path}` (DIS-12, DIS-13). `now` dates the expiry.
 pub(crate) fn respond(
     registry: &Registry,
     path: &str,
@@ -45,7 +45,7 @@ pub(crate) fn respond(
     headers: &HeaderMap,
     now: Timestamp,
 ) -> http::Response<Body> {
-    // JSON is the only form there is: documents are read by kubectl as such.
+    // Documents are served as JSON only, which kubectl reads.
     if let Err(status) = acceptable(headers) {
         return status_response(&status);
     }
@@ -82,7 +82,7 @@ fn document_reply(document: &Document, headers: &HeaderMap) -> http::Response<Bo
     reply
 }
 
-/// A URL with the right hash always means the same bytes.
+/// Marks a response as immutable: a URL with the right hash always returns the same bytes.
 fn immutable(mut reply: http::Response<Body>, now: Timestamp) -> http::Response<Body> {
     let headers = reply.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
@@ -106,7 +106,7 @@ fn moved(path: &str, hash: &str) -> http::Response<Body> {
     reply
 }
 
-/// The group version whose document has this path: `api/v1`, `apis/apps/v1`.
+/// Returns the group version whose document has this path: `api/v1`, `apis/apps/v1`.
 fn find<'a>(registry: &'a Registry, path: &str) -> Option<&'a Version> {
     let mut segments = path.split('/');
     let group = match segments.next()? {
@@ -118,7 +118,7 @@ fn find<'a>(registry: &'a Registry, path: &str) -> Option<&'a Version> {
     segments.next().is_none().then_some(version)
 }
 
-/// The path of a group version's document and of its resources: `api/v1`, `apis/apps/v1`.
+/// Returns the path of a group version's document and of its resources: `api/v1`, `apis/apps/v1`.
 fn path_of(version: &Version) -> String {
     let root = if version.group.is_empty() { "api" } else { "apis" };
     format!("{root}/{}", version.api_version())

@@ -1,4 +1,4 @@
-//! The paths of a group version and what may be done at each.
+//! The paths of a group version and the operations of each.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::document::{is_published, schema_name};
 use crate::negotiate::PatchType;
 use crate::registry::{Resource, Subresource, Version, builtin_schema_id};
 
-/// What may be done at one path.
+/// The operations of one path.
 #[derive(Default, Serialize)]
 pub(super) struct PathItem<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,7 +25,7 @@ pub(super) struct PathItem<'a> {
 }
 
 impl PathItem<'_> {
-    /// The names of the schemas that bodies and answers here have.
+    /// Returns the names of the schemas of its request and response bodies.
     pub(super) fn schemas(&self) -> impl Iterator<Item = &str> {
         [&self.get, &self.put, &self.post, &self.delete, &self.patch]
             .into_iter()
@@ -164,7 +164,7 @@ const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 const JSON_AND_YAML: [&str; 2] = ["application/json", "application/yaml"];
 
-/// Every path of a group version.
+/// Returns every path of a group version.
 pub(super) fn paths(version: &Version) -> BTreeMap<String, PathItem<'_>> {
     let root = format!("/{}", super::path_of(version));
     let mut paths = BTreeMap::new();
@@ -207,7 +207,7 @@ struct Writer<'a> {
     kind: Kind<'a>,
 }
 
-/// What differs between the operations.
+/// The properties in which operations differ.
 struct Sketch<'a> {
     id: String,
     action: &'static str,
@@ -249,7 +249,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// `Namespaced` and the kind, as operation names end.
+    /// Returns `Namespaced` and the kind, the suffix of operation names.
     fn subject(&self) -> String {
         let namespaced = if self.resource.namespaced { "Namespaced" } else { "" };
         format!("{namespaced}{}", self.resource.kind)
@@ -338,7 +338,7 @@ impl<'a> Writer<'a> {
         let own = (kind.group, kind.version, kind.kind) == (self.kind.group, self.kind.version, self.kind.kind);
         let schema = if own { self.schema.clone() } else { builtin_schema_id(kind.group, kind.version, kind.kind) };
         let (subject, part) = (self.subject(), capitalised(&subresource.name));
-        // `log` answers with text, and what has no schema is a connection.
+        // `log` returns text, and a sub-resource without a schema is a connection.
         if subresource.name == "log" || (!own && !is_published(&schema)) {
             return self.connection(subresource, kind, &part);
         }
@@ -418,7 +418,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The kinds of patch; kubectl sends a strategic merge only where it finds one here.
+    /// Returns the patch types; kubectl sends a strategic merge only where it is listed here.
     fn patch_body(&self) -> BTreeMap<&'static str, Content> {
         let custom = self.resource.custom.is_some();
         PatchType::ALL

@@ -1,5 +1,5 @@
-//! Bodies in Kubernetes' protobuf, which Go clients send for built-in kinds, read into the JSON form of the same object
-//! (BIN-1).
+//! Decodes request bodies in Kubernetes' protobuf, which Go clients send for built-in kinds, into the JSON form of the
+//! object (BIN-1).
 //!
 //! [`protobuf_response`](crate::protobuf_response) encodes responses.
 
@@ -7,7 +7,7 @@ use evenkeel_core::ProtobufError;
 use evenkeel_core::protobuf::{Message, from_slice, unwrap_envelope};
 use serde_json::Value;
 
-/// Why a body is not read.
+/// Why a body could not be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProtobufFault {
     #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
@@ -18,7 +18,7 @@ pub(crate) enum ProtobufFault {
     UnknownKind { api_version: String, kind: String },
 }
 
-/// Reads a body. The object names its kind and version, as JSON does.
+/// Decodes a body. The object includes its kind and version, as JSON does.
 pub(crate) fn decode(body: &[u8]) -> Result<Value, ProtobufFault> {
     let envelope = unwrap_envelope(body).map_err(|error| match error {
         ProtobufError::Empty | ProtobufError::NoPrefix => ProtobufFault::NoPrefix,

@@ -7,7 +7,7 @@ use crate::registry::Registry;
 
 const PREFIX: &[u8] = b"k8s\0";
 
-/// A field on the wire whose value has a length.
+/// Encodes a length-delimited field.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let mut out = vec![number << 3 | 2, u8::try_from(bytes.len()).unwrap()];
     out.extend_from_slice(bytes);
@@ -25,7 +25,7 @@ fn body(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
 
 #[test]
 fn bin_1_a_body_is_read_into_the_json_form() {
-    // Go writes every plain field, set or not.
+    // Go encodes every field that is not a pointer, set or not.
     let metadata = [field(1, b"a"), field(2, b""), field(6, b""), varint(7, 0), field(8, b"")].concat();
     let pair = [field(1, b"key"), field(2, b"value")].concat();
     let bytes = [field(1, b"raw"), field(2, b"\x00\xff")].concat();
@@ -69,7 +69,7 @@ fn bin_1_every_built_in_kind_can_be_sent() {
     }
 }
 
-/// Both forms of one object of every kind, where `EVENKEEL_FIXTURES` names a folder that has them.
+/// Compares both forms of one object of every kind, if `EVENKEEL_FIXTURES` names a directory of fixtures.
 #[test]
 fn bin_1_both_forms_of_an_object_are_the_same() {
     let Some(folder) = std::env::var_os("EVENKEEL_FIXTURES") else {
@@ -88,7 +88,7 @@ fn bin_1_both_forms_of_an_object_are_the_same() {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let Some(resource) = registry.lookup_kind(group, version, object["kind"].as_str().unwrap()) else { continue };
         let Some(schema) = resource.schema() else { continue };
-        // A field that was removed after the fixtures were made is unknown in JSON only.
+        // A field that was removed after the fixtures were created is unknown in JSON only.
         let normal = |mut object: Value| schema.decode_builtin(&mut object).map(|_unknown| object);
         assert!(normal(object).unwrap() == normal(expected).unwrap(), "{} differs", path.display());
         compared += 1;

@@ -1,7 +1,7 @@
 //! The schemas of built-in types, from the OpenAPI document of the release.
 //!
-//! The document is never read whole: an index of where each type's text begins is made on first use, and a type is
-//! compiled when someone first looks into it.
+//! The document is never parsed whole: the first use builds an index of the offsets of each type, and a type is
+//! compiled on first access.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -12,10 +12,10 @@ use super::{Form, List, Node, Patching, Schema};
 /// A JSON object from OpenAPI names to schemas, without white space, sorted by name.
 const DOCUMENT: &str = include_str!("../../data/openapi-schemas-1.37.json");
 
-/// How every OpenAPI name of the document begins. References have more before the name, so the opening quote makes it
-/// the mark of an entry.
+/// The prefix of every OpenAPI name in the document. References have more text before the name, so the opening quote
+/// marks an entry.
 const ENTRY: &str = "\"io.k8s.";
-/// The rarest letter of the mark, and where it stands: looking for it alone finds the marks several times faster.
+/// The rarest character of the prefix, and its offset: searching for it alone finds the entries several times faster.
 const RARE: (char, usize) = ('8', 5);
 
 static INDEX: LazyLock<Vec<Schema>> = LazyLock::new(index);
@@ -46,7 +46,7 @@ fn index() -> Vec<Schema> {
 
 const JSON_SCHEMA: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
 
-/// Types whose JSON is whatever their own decoder makes of it.
+/// Types with a decoder of their own, whose JSON has any form.
 const OPAQUE: &[&str] = &[
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON",
     "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1",
@@ -54,8 +54,8 @@ const OPAQUE: &[&str] = &[
     "io.k8s.apimachinery.pkg.runtime.RawExtension",
 ];
 
-/// Optional properties that are written even when they are not set, as `null`: times that are no pointers, and lists
-/// without `omitempty`. The OpenAPI document does not tell them from the ones that are left out.
+/// Optional properties that are written as `null` when they are not set: times that are not pointers, and lists
+/// without `omitempty`. The OpenAPI document does not distinguish them from omitted ones.
 const NULLS: &[(&str, &[&str])] = &[
     ("io.k8s.api.apps.v1.DaemonSetCondition", &["lastTransitionTime"]),
     ("io.k8s.api.apps.v1.DeploymentCondition", &["lastTransitionTime", "lastUpdateTime"]),
@@ -94,7 +94,7 @@ const NULLS: &[(&str, &[&str])] = &[
     ("io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceCondition", &["lastTransitionTime"]),
 ];
 
-/// The node of a named type. Text that is not a schema takes any value; the document has none.
+/// Compiles the node of a named type. Text that is not a schema accepts any value; the document has none.
 pub(super) fn compile(id: &'static str, text: &str) -> Node {
     let special = match id {
         "io.k8s.apimachinery.pkg.apis.meta.v1.Time" => Some(Form::Time),
@@ -102,7 +102,7 @@ pub(super) fn compile(id: &'static str, text: &str) -> Node {
         "io.k8s.apimachinery.pkg.api.resource.Quantity" => Some(Form::Quantity),
         "io.k8s.apimachinery.pkg.util.intstr.IntOrString" => Some(Form::IntOrString),
         id if OPAQUE.contains(&id) => Some(Form::Any),
-        // `JSONSchemaPropsOrBool` and its like.
+        // `JSONSchemaPropsOrBool` and similar types.
         id if id.strip_prefix(JSON_SCHEMA).is_some_and(|rest| rest.starts_with("Or")) => Some(Form::ObjectOrElse),
         _ => None,
     };
@@ -170,7 +170,7 @@ fn read(source: &Map<String, Value>) -> Node {
     node
 }
 
-/// `x-kubernetes-list-type` and the keys that go with it.
+/// Reads `x-kubernetes-list-type` and its keys.
 pub(super) fn list(source: &Map<String, Value>) -> List {
     match source.get("x-kubernetes-list-type").and_then(Value::as_str) {
         Some("set") => List::Set,
@@ -179,7 +179,7 @@ pub(super) fn list(source: &Map<String, Value>) -> List {
     }
 }
 
-/// How strategic merge patches treat the value. The strategy `retainKeys` is for those who make patches.
+/// Reads the strategic merge patch strategy. `retainKeys` matters only to clients that create patches.
 fn patching(source: &Map<String, Value>) -> Patching {
     let text = |key: &str| source.get(key).and_then(Value::as_str);
     let mut strategies = text("x-kubernetes-patch-strategy").unwrap_or_default().split(',');
@@ -190,7 +190,7 @@ fn patching(source: &Map<String, Value>) -> Patching {
     }
 }
 
-/// The strings of a list of strings.
+/// Returns the strings of a list.
 pub(super) fn strings(list: Option<&Value>) -> impl Iterator<Item = &str> {
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }

@@ -1,4 +1,4 @@
-//! The first tier of validation of built-in objects: what their OpenAPI schema demands (OBJ-15).
+//! The first tier of validation of built-in objects: the requirements of their OpenAPI schema (OBJ-15).
 
 use serde_json::Value;
 
@@ -7,10 +7,10 @@ use super::{Form, MAX_DEPTH, MAX_REPORTS, Schema};
 use crate::field::FieldError;
 
 impl Schema {
-    /// Checks that what the schema requires is there and that enumerated strings are among the known ones.
+    /// Checks that required fields are present and that enumerated strings have known values.
     ///
-    /// Expects an object that went through [`Schema::decode_builtin`], so types are right. A required field
-    /// with a schema default is always there, if empty, and passes; what may not be empty is for the kind's own rules.
+    /// Expects an object that passed [`Schema::decode_builtin`], so types are right. A required field with a schema
+    /// default is always present, if empty, and passes; the kind's own rules reject empty values.
     pub(crate) fn validate_builtin(&self, value: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
         check(self, value, &mut Path::default(), 0, &mut errors);
@@ -47,7 +47,7 @@ fn check(schema: &Schema, value: &Value, path: &mut Path, depth: usize, errors: 
                 path.back(mark);
             }
         }
-        // An empty string is a field that was not set.
+        // An empty string counts as not set.
         Value::String(text) if !text.is_empty() => {
             let choices = &schema.node().choices;
             if !choices.is_empty() && !choices.contains(value) {

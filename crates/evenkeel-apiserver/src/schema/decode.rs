@@ -1,8 +1,8 @@
-//! What a typed decoder followed by a typed encoder makes of the JSON of a built-in object.
+//! Decoding of built-in objects: the effect of a typed decoder followed by a typed encoder on JSON.
 //!
-//! The API server that we answer like decodes every body into a Go struct and encodes it again. That round trip is
-//! visible: unknown fields vanish, nulls and empty optional lists vanish, times and quantities take their canonical
-//! spelling, and structs that are no pointers appear even when they were not sent. Here the same is done to the JSON tree.
+//! kube-apiserver decodes every body into a Go struct and encodes it again. That round trip is visible: unknown
+//! fields, nulls and empty optional lists are dropped, times and quantities get their canonical form, and structs that
+//! are not pointers are added even when the client omitted them. This module does the same to the JSON tree.
 
 use base64::Engine;
 use base64::alphabet;
@@ -14,18 +14,18 @@ use super::path::Path;
 use super::{Form, MAX_DEPTH, MAX_REPORTS, Node, Schema, quantity, time};
 use crate::go_json;
 
-/// Why a body could not be decoded, in the words that follow `… cannot be handled as a {Kind}: `.
+/// Why a body could not be decoded: the text after `… cannot be handled as a {Kind}: `.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct DecodeFault(String);
 
 impl DecodeFault {
-    /// The fault of a body that strict decoding does not let pass; see [`complaints`](super::json::complaints).
+    /// Returns the fault of a body that strict decoding rejects; see [`complaints`](super::json::complaints).
     pub(crate) fn strict(complaints: &[String]) -> Self {
         DecodeFault(format!("strict decoding error: {}", complaints.join(", ")))
     }
 
-    /// The 400 that tells the client.
+    /// Returns the 400 for the client.
     pub(crate) fn status(&self, kind: &str, version: &str) -> Status {
         Status::failure(
             400,
@@ -36,17 +36,17 @@ impl DecodeFault {
 }
 
 impl Schema {
-    /// Brings an object into the form that its Go type would have (see the module), and returns the paths of the unknown
-    /// fields that were dropped on the way, such as `spec.containers[0].bogus` (DRY-4, DRY-5).
+    /// Converts an object to the form of its Go type (see the module). Returns the paths of the unknown fields that
+    /// were dropped, such as `spec.containers[0].bogus` (DRY-4, DRY-5).
     ///
-    /// Applying it twice changes nothing more. On a fault the object is left half done.
+    /// The conversion is idempotent. On an error the object is partially converted.
     pub(crate) fn decode_builtin(&self, value: &mut Value) -> Result<Vec<String>, DecodeFault> {
         let mut decoder = Decoder::default();
         decoder.value(self, value, 0)?;
         Ok(decoder.unknown)
     }
 
-    /// The same for a field of an object whose other fields have no Go type.
+    /// Does the same for a field of an object whose other fields have no Go type.
     pub(crate) fn decode_field(&self, name: &str, value: &mut Value) -> Result<Vec<String>, DecodeFault> {
         let mut decoder = Decoder::default();
         decoder.path.push(name);
@@ -59,11 +59,11 @@ impl Schema {
 
 #[derive(Default)]
 struct Decoder {
-    /// Where we are, with map keys and indices.
+    /// The current path, with map keys and indices.
     path: Path,
-    /// Where we are as Go's JSON errors tell it: struct fields alone.
+    /// The current path as in Go's JSON errors: struct fields only.
     go_path: Path,
-    /// The innermost struct, as its OpenAPI name.
+    /// The OpenAPI name of the innermost struct.
     owner: &'static str,
     unknown: Vec<String>,
 }
@@ -76,7 +76,7 @@ impl Decoder {
         let shape = schema.shape();
         match (shape.form, &mut *value) {
             (Form::Any, _) => Ok(()),
-            // The type has a decoder of its own, which is never strict and does not know where it stands.
+            // The type has a decoder of its own, which is never strict and does not know its path.
             (Form::ObjectOrElse, Value::Object(_)) => match shape.alternative {
                 Some(schema) => Decoder::default().value(schema, value, depth + 1),
                 None => Ok(()),
@@ -181,7 +181,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// A value of a list or map: there a null is the type's zero value.
+    /// Decodes a value of a list or map, where null is the type's zero value.
     fn element(&mut self, schema: &Schema, value: &mut Value, depth: usize) -> Result<(), DecodeFault> {
         if value.is_null() {
             let shape = schema.shape();
@@ -213,7 +213,7 @@ impl Decoder {
     }
 }
 
-/// Whether the encoder leaves out a property that was sent: an empty list or map that need not be there.
+/// Returns whether the encoder omits a property that was sent: an empty optional list or map.
 fn is_omitted(shape: &Node, key: &str, field: &Schema, value: &Value) -> bool {
     let empty = match value {
         Value::Array(items) => items.is_empty(),
@@ -226,7 +226,7 @@ fn is_omitted(shape: &Node, key: &str, field: &Schema, value: &Value) -> bool {
         && !shape.nulls.iter().any(|name| name.as_ref() == key)
 }
 
-/// Adds the properties that the encoder writes whether they are set or not.
+/// Adds the properties that the encoder always writes.
 fn complete(shape: &Node, object: &mut Map<String, Value>, depth: usize) {
     for (name, field) in &shape.properties {
         let Some(default) = field.default_value() else {
@@ -247,7 +247,7 @@ fn complete(shape: &Node, object: &mut Map<String, Value>, depth: usize) {
     }
 }
 
-/// A fault from a type that decodes itself, and so does not know where it stands.
+/// Returns the fault of a type that decodes itself, and so does not know its path.
 fn foreign(value: &Value, expected: &str) -> DecodeFault {
     let found = match value {
         Value::Number(number) if expected == "int32" => format!("number {number}"),
@@ -256,12 +256,12 @@ fn foreign(value: &Value, expected: &str) -> DecodeFault {
     DecodeFault(format!("json: cannot unmarshal {found} into Go value of type {expected}"))
 }
 
-/// The OpenAPI name of the type that describes this place.
+/// Returns the OpenAPI name of the node's type.
 fn type_id(schema: &Schema) -> &'static str {
     schema.node().target.map_or(schema.id, |target| target.id)
 }
 
-/// The Go type of a place, such as `[]v1.Container`.
+/// Returns the Go type of a node, such as `[]v1.Container`.
 fn go_type(schema: &Schema) -> String {
     let shape = schema.shape();
     match shape.form {
@@ -295,7 +295,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
 );
 
-/// Checks base64 as Go reads it (line breaks are skipped) and writes it back in its canonical form.
+/// Checks base64 like Go (line breaks are skipped) and replaces it by its canonical form.
 fn base64(text: &mut String) -> Result<(), DecodeFault> {
     if text.contains(['\r', '\n']) {
         text.retain(|c| c != '\r' && c != '\n');
@@ -311,7 +311,7 @@ fn base64(text: &mut String) -> Result<(), DecodeFault> {
         Err(error) => {
             let at = match error {
                 base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => at,
-                // A group of four that is not complete is reported where it begins.
+                // Go reports an incomplete group of four at its start.
                 base64::DecodeError::InvalidLength(_) | base64::DecodeError::InvalidPadding => {
                     text.trim_end_matches('=').len() / 4 * 4
                 }

@@ -36,7 +36,7 @@ fn drop_nulls_below(node: Option<&Node>, value: &mut Value, depth: usize) {
 }
 
 impl Schema {
-    /// Gives absent fields, and nulls of fields that are not nullable, their defaults, in everything that exists.
+    /// Applies the defaults of absent fields, and of nulls in fields that are not nullable, in all existing objects.
     ///
     /// A default that is an object is itself completed with the defaults of its fields.
     pub(crate) fn apply_defaults(&self, value: &mut Value) {

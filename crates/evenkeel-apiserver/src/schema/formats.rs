@@ -1,4 +1,4 @@
-//! The `format` keyword: which formats are known, and which strings they take.
+//! The `format` keyword: the known formats and their checks.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -39,12 +39,12 @@ const STRINGS: &[&str] = &[
 /// Formats of numbers.
 const NUMBERS: &[&str] = &["double", "float", "int32", "int64"];
 
-/// Whether the server knows a format; schemas may use others, which then say nothing.
+/// Returns whether the server knows a format; schemas may use others, which have no effect.
 pub(crate) fn is_known(format: &str) -> bool {
     STRINGS.contains(&format) || NUMBERS.contains(&format)
 }
 
-/// Whether a string is of a format. Formats that are not known take everything.
+/// Returns whether a string conforms to a format. Unknown formats accept everything.
 pub(super) fn accepts(format: &str, text: &str) -> bool {
     match format {
         "bsonobjectid" => text.len() == 24 && all(text, |byte| byte.is_ascii_hexdigit()),
@@ -92,7 +92,7 @@ fn cidr(text: &str) -> bool {
     !bits.is_empty() && all(bits, |byte| byte.is_ascii_digit()) && bits.parse::<u8>().is_ok_and(|bits| bits <= limit)
 }
 
-/// Digits with anything between them, the right length, and a Luhn check digit.
+/// Digits with any separators, the right length, and a Luhn check digit.
 fn credit_card(text: &str) -> bool {
     let digits: Vec<u32> = text.chars().filter_map(|c| c.to_digit(10)).collect();
     if !(13..=16).contains(&digits.len()) {
@@ -273,7 +273,7 @@ fn social_security(text: &str) -> bool {
     digits.len() == 9 && all(&digits, |byte| byte.is_ascii_digit()) && text.len() <= 11
 }
 
-/// What can stand in the first line of an HTTP request: a URI with a scheme, or a path from the root.
+/// A valid request target of HTTP: a URI with a scheme, or an absolute path.
 fn uri(text: &str) -> bool {
     if text.is_empty() || text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
         return false;
@@ -288,7 +288,7 @@ fn uri(text: &str) -> bool {
     })
 }
 
-/// Thirty-two digits, dashes optional between the groups, with the version that the format names.
+/// Thirty-two digits, with optional dashes between the groups, and the version of the format.
 fn uuid(format: &str, text: &str) -> bool {
     let mut digits = Vec::with_capacity(32);
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! Reading JSON without losing sight of keys that occur twice.
+//! JSON parsing that detects duplicate keys.
 
 use std::fmt;
 
@@ -8,33 +8,34 @@ use serde_json::{Map, Number, Value};
 use super::MAX_REPORTS;
 use super::path::Path;
 
-/// A JSON text and what a strict reader would hold against it.
+/// A parsed JSON text, with its duplicate keys.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Parsed {
-    /// The value; where a key occurs twice the last one counts.
+    /// The value; the last of duplicate keys wins.
     pub(crate) value: Value,
     /// The paths of keys that occur more than once in their object, such as `data.k`, once each.
     pub(crate) duplicates: Vec<String>,
 }
 
-/// Why a text is not read, in the words of Go's JSON package.
+/// Why a text is not valid JSON, worded like Go's JSON package.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct SyntaxFault(String);
 
-/// Reads a JSON text whole. Nesting is limited by the parser.
+/// Parses a whole JSON text. The parser limits nesting.
 pub(crate) fn parse(text: &[u8]) -> Result<Parsed, SyntaxFault> {
     let mut reader = Reader::default();
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let read = Node(&mut reader).deserialize(&mut deserializer);
     match read.and_then(|value| deserializer.end().map(|()| value)) {
         Ok(value) => Ok(Parsed { value, duplicates: reader.duplicates }),
-        // Where Go's scanner finds no fault the text nests too deep, or holds what JSON numbers and strings cannot.
+        // Where Go's scanner finds no error, the text nests too deep, or has numbers or strings that serde_json
+        // rejects.
         Err(error) => Err(SyntaxFault(crate::go_json::syntax_error(text).unwrap_or_else(|| error.to_string()))),
     }
 }
 
-/// What a strict reader says of unknown and duplicate fields, one sentence per field (DRY-4).
+/// Returns the errors of strict decoding about unknown and duplicate fields, one per field (DRY-4).
 pub(crate) fn complaints(unknown: &[String], duplicates: &[String]) -> Vec<String> {
     let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
     let duplicates = duplicates.iter().map(|path| format!("duplicate field {path:?}"));

@@ -1,11 +1,11 @@
 //! Schemas of built-in kinds and of custom resources, in one form.
 //!
-//! A [`Schema`] is a node that knows the shape of a JSON value. The schemas of built-in kinds come from the OpenAPI
-//! document of the release that the server answers like; they are read node by node when first looked into, and live as
-//! long as the process. The schemas of custom resources come from their definitions, and live as long as those.
+//! A [`Schema`] is a node that describes a JSON value. The schemas of built-in kinds are those of the release's
+//! OpenAPI document; each node is compiled on first access and lives as long as the process. The schemas of custom
+//! resources are compiled from their definitions, and live as long as those.
 //!
-//! On top of the nodes stand the passes over values: [`Schema::decode_builtin`] (what a typed decoder and encoder make of
-//! an object), [`Schema::validate_builtin`], and for custom resources [`Schema::prune`], [`Schema::apply_defaults`] and
+//! The passes over values are built on the nodes: [`Schema::decode_builtin`] (the effect of a typed decoder and
+//! encoder), [`Schema::validate_builtin`], and for custom resources [`Schema::prune`], [`Schema::apply_defaults`] and
 //! [`Schema::validate`].
 
 mod builtin;
@@ -34,24 +34,24 @@ pub(crate) use decode::DecodeFault;
 pub(crate) use formats::is_known as is_known_format;
 pub(crate) use structural::{SchemaFault, compile_pattern};
 
-/// How deep values and schemas may nest. Deeper ones are refused, or left alone by passes that cannot refuse.
+/// The nesting limit of values and schemas. Deeper ones are rejected, or skipped by passes that return no errors.
 pub(crate) const MAX_DEPTH: usize = 128;
 
-/// How many faults of one kind are reported of one object.
+/// The limit of reported errors of one type per object.
 pub(crate) const MAX_REPORTS: usize = 100;
 
-/// How the items of a list are identified when two managers own parts of it.
+/// How the items of a list are identified for field ownership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListType<'a> {
     /// The list is one value.
     Atomic,
-    /// Items are scalars and stand for themselves.
+    /// Items are scalars, identified by their values.
     Set,
     /// Items are objects, identified by these keys.
     Map(&'a [String]),
 }
 
-/// What server-side apply can tell apart.
+/// The kinds of values that server-side apply distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RoughKind {
     Any,
@@ -64,7 +64,7 @@ pub(crate) enum RoughKind {
     Scalar,
 }
 
-/// What a strategic merge patch does with a value that is there already.
+/// How a strategic merge patch treats an existing value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchStrategy<'a> {
     /// Objects are merged, everything else is replaced.
@@ -80,50 +80,50 @@ pub(crate) enum PatchStrategy<'a> {
 pub(crate) struct Schema {
     /// The OpenAPI name of a built-in type; empty for nodes that have none.
     id: &'static str,
-    /// The JSON to compile on first use; nodes that are complete from the start have none.
+    /// The JSON to compile on first use; empty for nodes that are compiled eagerly.
     text: &'static str,
     node: OnceLock<Node>,
 }
 
 impl Schema {
-    /// The schema of a built-in type, by its OpenAPI name, e.g. `io.k8s.api.core.v1.Pod`.
+    /// Returns the schema of a built-in type, by its OpenAPI name, e.g. `io.k8s.api.core.v1.Pod`.
     pub(crate) fn builtin(id: &str) -> Option<&'static Schema> {
         builtin::lookup(id)
     }
 
-    /// The schema of a custom resource, from `openAPIV3Schema` of one version of its definition.
+    /// Compiles the schema of a custom resource, from `openAPIV3Schema` of one version of its definition.
     pub(crate) fn structural(open_api: &Value) -> Result<Schema, SchemaFault> {
         structural::compile(open_api)
     }
 
-    /// The schema of a part of a custom resource: nothing is taken for granted of its root.
+    /// Compiles the schema of a part of a custom resource, without adding object metadata.
     pub(crate) fn fragment(open_api: &Value) -> Result<Schema, SchemaFault> {
         structural::compile_fragment(open_api)
     }
 
-    /// The schema of a field of an object: a declared property, else the schema of the map's values.
+    /// Returns the schema of a field of an object: a declared property, else the schema of the map's values.
     pub(crate) fn field(&self, name: &str) -> Option<&Schema> {
         let shape = self.shape();
         shape.property(name).or(shape.values.as_deref())
     }
 
-    /// Whether a field is a declared property, rather than a key of a map.
+    /// Returns whether a field is a declared property, rather than a key of a map.
     pub(crate) fn declares(&self, name: &str) -> bool {
         self.shape().property(name).is_some()
     }
 
-    /// Whether a field of a built-in struct is written as `null` when it is not set.
+    /// Returns whether a field of a built-in struct is written as `null` when it is not set.
     pub(crate) fn writes_null(&self, name: &str) -> bool {
         self.shape().nulls.iter().any(|null| **null == *name)
     }
 
-    /// Whether an object may have fields that are not declared.
+    /// Returns whether an object may have undeclared fields.
     pub(crate) fn takes_any_field(&self) -> bool {
         let shape = self.shape();
         shape.properties.is_empty() || shape.open || shape.values.is_some() || shape.preserve_unknown
     }
 
-    /// The rough kind of value that stands here.
+    /// Returns the kind of value as server-side apply distinguishes it.
     pub(crate) fn rough_kind(&self) -> RoughKind {
         match self.shape().form {
             Form::Any | Form::ObjectOrElse => RoughKind::Any,
@@ -136,12 +136,12 @@ impl Schema {
         }
     }
 
-    /// The schema of a list's items.
+    /// Returns the schema of a list's items.
     pub(crate) fn items(&self) -> Option<&Schema> {
         self.shape().items.as_deref()
     }
 
-    /// How a list's items are identified.
+    /// Returns how a list's items are identified.
     pub(crate) fn list_type(&self) -> ListType<'_> {
         match &self.node().list {
             List::Atomic => ListType::Atomic,
@@ -150,7 +150,7 @@ impl Schema {
         }
     }
 
-    /// What a strategic merge patch does with the value.
+    /// Returns how a strategic merge patch treats the value.
     pub(crate) fn patch_strategy(&self) -> PatchStrategy<'_> {
         match &self.node().patch {
             Patching::Default => PatchStrategy::Default,
@@ -159,12 +159,12 @@ impl Schema {
         }
     }
 
-    /// Whether an object is owned as a whole.
+    /// Returns whether an object is owned as a whole.
     pub(crate) fn is_atomic_map(&self) -> bool {
         self.node().atomic || self.shape().atomic
     }
 
-    /// The value that a reader sees when the field is absent.
+    /// Returns the default of an absent field.
     pub(crate) fn default_value(&self) -> Option<&Value> {
         self.node().default.as_ref()
     }
@@ -173,12 +173,12 @@ impl Schema {
         Schema { node: OnceLock::from(node), ..Schema::default() }
     }
 
-    /// What stands at this place: its default, how its list merges.
+    /// Returns the node itself, with its default and merge strategy.
     fn node(&self) -> &Node {
         self.node.get_or_init(|| builtin::compile(self.id, self.text))
     }
 
-    /// What the value looks like, followed through the reference to a named type where this node is one.
+    /// Returns the node that describes the value: the referenced type, where this node is a reference.
     fn shape(&self) -> &Node {
         let node = self.node();
         match node.target {
@@ -188,7 +188,7 @@ impl Schema {
     }
 }
 
-/// Types may contain themselves, so only names are printed.
+/// Types may be recursive, so only names are printed.
 impl fmt::Debug for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.id, self.node.get().and_then(|node| node.target)) {
@@ -199,7 +199,7 @@ impl fmt::Debug for Schema {
     }
 }
 
-/// What a node says of its value.
+/// The keywords of a node.
 #[derive(Debug, Default)]
 struct Node {
     form: Form,
@@ -226,7 +226,7 @@ struct Node {
     embedded_resource: bool,
     /// Properties of a built-in struct that its encoder writes as `null` when they are not set.
     nulls: Vec<Box<str>>,
-    /// What only custom resources are checked for.
+    /// The keywords that only custom resources are validated against.
     rules: Option<Box<structural::Rules>>,
 }
 
@@ -240,7 +240,7 @@ impl Node {
     }
 }
 
-/// Which JSON values a node takes.
+/// The JSON values that a node accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Form {
     #[default]

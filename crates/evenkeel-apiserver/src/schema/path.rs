@@ -1,12 +1,12 @@
-//! The path of the field that a pass is looking at.
+//! The path of the current field in a pass.
 
 use std::fmt::Write;
 
-/// A dotted path that grows and shrinks with the walk, so that the happy case allocates nothing per field.
+/// A dotted path that grows and shrinks during the traversal, so that valid fields allocate nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Path(String);
 
-/// Where a path was before a step, to go back to.
+/// The length of a path before a push, to restore it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark(usize);
 
@@ -17,7 +17,7 @@ impl From<String> for Path {
 }
 
 impl Path {
-    /// Steps into a field: `spec` becomes `spec.name`.
+    /// Appends a field: `spec` becomes `spec.name`.
     pub(crate) fn push(&mut self, key: &str) -> Mark {
         let mark = Mark(self.0.len());
         if !self.0.is_empty() {
@@ -27,14 +27,14 @@ impl Path {
         mark
     }
 
-    /// Steps into an item: `list` becomes `list[3]`.
+    /// Appends an index: `list` becomes `list[3]`.
     pub(crate) fn push_index(&mut self, index: usize) -> Mark {
         let mark = Mark(self.0.len());
         let _ = write!(self.0, "[{index}]");
         mark
     }
 
-    /// Steps into an entry named in brackets: `properties` becomes `properties[name]`.
+    /// Appends a key in brackets: `properties` becomes `properties[name]`.
     pub(crate) fn push_key(&mut self, key: &str) -> Mark {
         let mark = Mark(self.0.len());
         let _ = write!(self.0, "[{key}]");
@@ -49,12 +49,12 @@ impl Path {
         &self.0
     }
 
-    /// The path of a field of the place the path stands at.
+    /// Returns the path of a field of the current value.
     pub(crate) fn child(&self, key: &str) -> String {
         if self.0.is_empty() { key.to_owned() } else { format!("{}.{key}", self.0) }
     }
 
-    /// The path for a field error: `<nil>` at the root.
+    /// Returns the path for a field error: `<nil>` at the root.
     pub(crate) fn field(&self) -> String {
         if self.0.is_empty() { "<nil>".to_owned() } else { self.0.clone() }
     }

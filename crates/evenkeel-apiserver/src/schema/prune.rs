@@ -1,4 +1,4 @@
-//! Removing what a structural schema does not know (CRD-9).
+//! Pruning: removes the fields that a structural schema does not specify (CRD-9).
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::{MAX_DEPTH, MAX_REPORTS, Node, Schema};
 impl Schema {
     /// Removes the fields that the schema does not specify, and returns their paths, sorted.
     ///
-    /// `apiVersion`, `kind` and `metadata` stay, with all they hold, at the root and in embedded resources. Below
+    /// `apiVersion`, `kind` and `metadata` stay, with all their contents, at the root and in embedded resources. Below
     /// `x-kubernetes-preserve-unknown-fields` unknown fields stay, and known ones are pruned by their own schemas.
     pub(crate) fn prune(&self, value: &mut Value) -> Vec<String> {
         let mut pruner = Pruner::default();
@@ -29,7 +29,7 @@ struct Pruner {
 }
 
 impl Pruner {
-    /// `lenient`: the value is an item of a list that preserves what it does not know.
+    /// `lenient`: the value is an item of a list that preserves unknown fields.
     fn value(&mut self, node: Option<&Node>, lenient: bool, value: &mut Value, depth: usize) {
         if depth > MAX_DEPTH || (lenient && node.is_none()) {
             return;

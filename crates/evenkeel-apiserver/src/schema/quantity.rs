@@ -3,7 +3,7 @@
 const FORMAT: &str = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 const SUFFIX: &str = "unable to parse quantity's suffix";
 
-/// Which family of suffixes a quantity was written with; its canonical form keeps to the family.
+/// The suffix family of a quantity, which its canonical form keeps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Family {
     /// `Ki`, `Mi`, …
@@ -18,9 +18,9 @@ const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 /// From 10⁻⁹ up by thousands.
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 
-/// The canonical spelling of a quantity: no fraction, and the largest suffix that loses nothing.
+/// Returns the canonical form of a quantity: no fraction, and the largest suffix without loss.
 ///
-/// Anything finer than 10⁻⁹ is rounded away from zero. Numbers too long for 128 bits are left as they are written.
+/// Anything finer than 10⁻⁹ is rounded away from zero. Numbers too long for 128 bits are returned unchanged.
 pub(super) fn canonical(text: &str) -> Result<String, &'static str> {
     let (negative, unsigned) = match text.as_bytes().first() {
         Some(b'-') => (true, text.get(1..).unwrap_or_default()),
@@ -40,7 +40,7 @@ pub(super) fn canonical(text: &str) -> Result<String, &'static str> {
     Ok(if negative && text != "0" { format!("-{text}") } else { text })
 }
 
-/// The family, and the power of 1024 (binary) or of ten (the others).
+/// Returns the family, and the power of 1024 (binary) or of ten (the others).
 fn suffix_of(suffix: &str) -> Result<(Family, i32), &'static str> {
     if let Some(at) = BINARY.iter().skip(1).position(|known| *known == suffix) {
         return Ok((Family::Binary, at as i32 + 1));
@@ -55,7 +55,7 @@ fn suffix_of(suffix: &str) -> Result<(Family, i32), &'static str> {
     Ok((Family::Exponent, exponent))
 }
 
-/// The number in units of 10⁻⁹, then the largest suffix; nothing when it does not fit.
+/// Converts the number to units of 10⁻⁹, then picks the largest suffix; `None` on overflow.
 fn spell(whole: &str, fraction: &str, family: Family, exponent: i32) -> Option<String> {
     let digits = format!("{whole}{fraction}");
     let digits = digits.trim_start_matches('0');
@@ -91,7 +91,7 @@ fn spell(whole: &str, fraction: &str, family: Family, exponent: i32) -> Option<S
     })
 }
 
-/// `value × 10^power`, rounded up.
+/// Returns `value × 10^power`, rounded up.
 fn scale(value: u128, power: i32) -> Option<u128> {
     let factor = 10u128.checked_pow(power.unsigned_abs());
     if power >= 0 { value.checked_mul(factor?) } else { Some(factor.map_or(1, |factor| value.div_ceil(factor))) }

@@ -1,4 +1,4 @@
-//! From `openAPIV3Schema` of a CustomResourceDefinition to a [`Schema`].
+//! Compiles `openAPIV3Schema` of a CustomResourceDefinition into a [`Schema`].
 
 use std::sync::OnceLock;
 
@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use super::builtin::{list, strings};
 use super::{Form, MAX_DEPTH, Node, Schema};
 
-/// Why a schema cannot be used at all.
+/// Why a schema cannot be compiled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SchemaFault {
-    /// Somewhere a schema was expected and something else found.
+    /// A value in place of a schema is not an object.
     #[error("a schema must be an object")]
     NotAnObject,
     /// The schema nests too deep.
@@ -19,7 +19,7 @@ pub(crate) enum SchemaFault {
     TooDeep,
 }
 
-/// The keywords that only validation looks at.
+/// The keywords that only validation uses.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     pub(super) format: Option<Box<str>>,
@@ -77,7 +77,7 @@ impl Rules {
     }
 }
 
-/// A regular expression, compiled when the first value meets it.
+/// A regular expression, compiled on first use.
 #[derive(Debug)]
 pub(super) struct Pattern {
     pub(super) source: Box<str>,
@@ -85,7 +85,7 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// Whether the text matches; the fault says why the pattern is no regular expression.
+    /// Returns whether the text matches, or why the pattern is invalid.
     pub(super) fn matches(&self, text: &str) -> Result<bool, &str> {
         match self.compiled.get_or_init(|| compile_pattern(&self.source)) {
             Ok(regex) => Ok(regex.is_match(text)),
@@ -94,10 +94,10 @@ impl Pattern {
     }
 }
 
-/// How much memory one compiled pattern may take.
+/// The memory limit of one compiled pattern.
 const PATTERN_SIZE_LIMIT: usize = 1 << 20;
 
-/// Compiles a pattern within bounds; the fault is one line.
+/// Compiles a pattern within limits; the error is one line.
 pub(crate) fn compile_pattern(source: &str) -> Result<Regex, String> {
     RegexBuilder::new(source)
         .size_limit(PATTERN_SIZE_LIMIT)
@@ -110,7 +110,7 @@ pub(crate) fn compile_pattern(source: &str) -> Result<Regex, String> {
         })
 }
 
-/// Compiles the schema of a whole custom resource: what every object has is added where the schema leaves it out.
+/// Compiles the schema of a whole custom resource: adds the fields of every object where the schema omits them.
 pub(super) fn compile(open_api: &Value) -> Result<Schema, SchemaFault> {
     let mut root = read(open_api, 0)?;
     root.embedded_resource = true;
@@ -118,7 +118,7 @@ pub(super) fn compile(open_api: &Value) -> Result<Schema, SchemaFault> {
     Ok(Schema::owned(root))
 }
 
-/// Compiles a schema as it stands.
+/// Compiles a schema without additions.
 pub(super) fn compile_fragment(open_api: &Value) -> Result<Schema, SchemaFault> {
     read(open_api, 0).map(Schema::owned)
 }
@@ -223,7 +223,7 @@ fn declare_metadata(node: &mut Node) {
     }
     let object_meta = Schema::builtin("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
     match node.properties.binary_search_by(|(key, _)| key.as_ref().cmp("metadata")) {
-        // What the definition says of the name stays with the node for validation.
+        // The definition's rules for the name stay with the node for validation.
         Ok(at) => {
             if let Some(node) = node.properties.get_mut(at).and_then(|(_, schema)| schema.node.get_mut()) {
                 node.target = object_meta;

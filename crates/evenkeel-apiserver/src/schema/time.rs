@@ -1,4 +1,4 @@
-//! Times as Go's `time.Parse` reads them and `metav1.Time` writes them.
+//! Times as parsed by Go's `time.Parse` and formatted by `metav1.Time`.
 
 use jiff::Timestamp;
 
@@ -7,10 +7,10 @@ use crate::env::{rfc3339, rfc3339_micro};
 const SECONDS: &str = "2006-01-02T15:04:05Z07:00";
 const MICROS: &str = "2006-01-02T15:04:05.000000Z07:00";
 
-/// The canonical spelling of a time: UTC, with whole seconds or with six digits of a second.
+/// Returns the canonical form of a time: UTC, with whole seconds or with six digits of a second.
 ///
-/// Faults read as Go's do, for example
-/// `parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006"`.
+/// Errors are worded like Go's, for example `parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as
+/// "2006"`.
 pub(super) fn canonical(text: &str, micros: bool) -> Result<String, String> {
     let layout = if micros { MICROS } else { SECONDS };
     if let Err((rest, element)) = scan(text, micros) {
@@ -20,7 +20,7 @@ pub(super) fn canonical(text: &str, micros: bool) -> Result<String, String> {
     Ok(if micros { rfc3339_micro(time) } else { rfc3339(time) })
 }
 
-/// Checks the text against the layout; the fault is what is left of the text and the element that it does not fit.
+/// Checks the text against the layout; the error is the rest of the text and the element that it does not match.
 fn scan(text: &str, micros: bool) -> Result<(), (&str, &'static str)> {
     const HEAD: [(&str, usize); 11] = [
         ("2006", 4),

@@ -1,7 +1,7 @@
 //! Validation of custom resources against their structural schema (CRD-8).
 //!
-//! Three passes, in the order in which faults are reported: the keywords of OpenAPI, embedded resources, and the
-//! uniqueness of the items of sets and maps.
+//! Three passes, in the order of their errors: the keywords of OpenAPI, embedded resources, and the uniqueness of the
+//! items of sets and maps.
 
 use std::collections::HashMap;
 
@@ -13,13 +13,13 @@ use super::{Form, List, MAX_DEPTH, MAX_REPORTS, Node, Schema, formats};
 use crate::field::FieldError;
 
 impl Schema {
-    /// Everything that is wrong with a custom resource. Fields are visited in the order of their names.
+    /// Returns all errors of a custom resource. Fields are visited in the order of their names.
     pub(crate) fn validate(&self, value: &Value) -> Vec<FieldError> {
         self.faults(value, None)
     }
 
-    /// What is wrong with a custom resource that replaces another: faults of values that the update leaves as they were
-    /// are tolerated, so that a schema may become stricter without freezing the objects that exist (CRD-12).
+    /// Returns the errors of a custom resource that replaces another. Errors in values that the update does not change
+    /// are tolerated, so that a schema can become stricter without blocking updates of existing objects (CRD-12).
     pub(crate) fn validate_update(&self, value: &Value, old: &Value) -> Vec<FieldError> {
         self.faults(value, Some(old))
     }
@@ -41,8 +41,8 @@ impl Schema {
     }
 }
 
-/// The keywords of one node, in the order in which they are reported: type, junctors, the keywords of the value's own type,
-/// `enum`, fields. `old` is what stood here before the update, if it is known.
+/// Checks the keywords of one node, in the order of their errors: type, junctors, the keywords of the value's own
+/// type, `enum`, fields. `old` is the value before the update, if it can be identified.
 fn keywords(
     node: &Node,
     value: &Value,
@@ -112,7 +112,7 @@ fn keywords(
     }
 }
 
-/// What an item was before: only items of list maps can be identified.
+/// Returns an item's value before the update: only the items of maps can be identified.
 fn old_item<'a>(node: &Node, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
     let (List::Map(keys), Some(Value::Array(old))) = (&node.list, old) else {
         return None;
@@ -240,7 +240,7 @@ fn check_number(node: &Node, rules: &Rules, number: &Number, path: &Path, errors
     }
 }
 
-/// A float as Go's `%v` prints it.
+/// Formats a float like Go's `%v`.
 fn go_float(value: f64) -> String {
     let size = value.abs();
     if size != 0.0 && !(1e-4..1e21).contains(&size) {
@@ -286,7 +286,7 @@ fn check_choices(node: &Node, value: &Value, path: &Path, errors: &mut Vec<Field
     errors.push(FieldError::not_supported(path.field(), value, &texts));
 }
 
-/// `anyOf`, `oneOf`, `allOf` and `not`. When no alternative fits, the faults of the closest one are reported.
+/// Checks `anyOf`, `oneOf`, `allOf` and `not`. When no alternative matches, reports the errors of the closest one.
 fn junctors(
     rules: &Rules,
     value: &Value,
@@ -335,7 +335,7 @@ fn junctors(
     }
 }
 
-/// How many alternatives fit, and the faults of the one that comes closest to fitting.
+/// Returns how many alternatives match, and the errors of the closest one.
 fn alternatives(
     schemas: &[Schema],
     value: &Value,
@@ -356,19 +356,19 @@ fn alternatives(
     (fitting, closest.unwrap_or_default())
 }
 
-/// A fault of a junctor as a whole: it names its place in the text alone.
+/// Returns the error of a junctor as a whole, which names its path only in the text.
 fn summary(path: &Path, text: &str) -> FieldError {
     FieldError::invalid("<nil>", &Value::from(""), format!("{:?} {text}", path.as_str()))
 }
 
-/// Embedded resources say what they are.
+/// Checks `apiVersion`, `kind` and `metadata` of embedded resources.
 fn embedded(node: &Node, value: &Value, path: &mut Path, depth: usize, errors: &mut Vec<FieldError>) {
     if depth > MAX_DEPTH {
         return;
     }
     match value {
         Value::Object(object) => {
-            // The root's own metadata is the server's concern.
+            // The server validates the root's own metadata.
             if node.embedded_resource && depth > 0 {
                 for name in ["apiVersion", "kind"] {
                     let detail = match object.get(name) {
@@ -409,7 +409,7 @@ fn embedded(node: &Node, value: &Value, path: &mut Path, depth: usize, errors: &
     }
 }
 
-/// Items of sets differ, and so do the keys of the items of maps.
+/// Checks that the items of sets, and the keys of the items of maps, are unique.
 fn unique(node: &Node, value: &Value, path: &mut Path, depth: usize, errors: &mut Vec<FieldError>) {
     if depth > MAX_DEPTH {
         return;
@@ -455,7 +455,7 @@ fn unique(node: &Node, value: &Value, path: &mut Path, depth: usize, errors: &mu
     }
 }
 
-/// The part of an item that tells it from the others.
+/// Returns the key fields of an item.
 fn key_of(item: &Value, keys: &[String]) -> Value {
     let mut key = json!({});
     if let (Some(key), Some(item)) = (key.as_object_mut(), item.as_object()) {
@@ -468,7 +468,7 @@ fn key_of(item: &Value, keys: &[String]) -> Value {
     key
 }
 
-/// Each value that occurs more than once is reported once, at its second place.
+/// Reports each duplicate value once, at its second position.
 fn duplicates(items: &[Value], path: &Path, errors: &mut Vec<FieldError>) {
     let mut seen: HashMap<String, usize> = HashMap::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Durations as people read them: two or three significant figures, the larger the coarser (TAB-7).
+//! Human-readable durations: two or three significant figures, the larger the coarser (TAB-7).
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -8,9 +8,9 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
-/// Kubernetes' short form of a number of seconds: `119s`, `3m10s`, `2h`, `3d4h`, `2y11d`.
+/// Returns Kubernetes' short form of a number of seconds: `119s`, `3m10s`, `2h`, `3d4h`, `2y11d`.
 pub(crate) fn human_duration(seconds: i64) -> String {
-    // Clocks differ a little: up to a second in the future is now.
+    // Clocks differ a little: up to a second in the future counts as now.
     match seconds {
         ..-1 => "<invalid>".to_owned(),
         -1 => "0s".to_owned(),
@@ -26,7 +26,7 @@ pub(crate) fn human_duration(seconds: i64) -> String {
     }
 }
 
-/// The larger unit, and the smaller one if any of it is left.
+/// Formats the larger unit, and the smaller one unless it is zero.
 fn two(seconds: i64, (large, letter): (i64, char), (small, small_letter): (i64, char)) -> String {
     let rest = seconds % large / small;
     if rest == 0 {
@@ -36,7 +36,7 @@ fn two(seconds: i64, (large, letter): (i64, char), (small, small_letter): (i64, 
     }
 }
 
-/// How long ago a time was, or `<unknown>` if it is not set or not a time.
+/// Returns the age of a time, or `<unknown>` if it is absent or invalid.
 pub(super) fn since(time: Option<&Value>, now: Timestamp) -> String {
     match parse(time) {
         Some(time) => human_duration(whole_seconds(time, now)),
@@ -44,7 +44,7 @@ pub(super) fn since(time: Option<&Value>, now: Timestamp) -> String {
     }
 }
 
-/// From one time to another, in whole seconds towards zero.
+/// Returns the difference of two times in whole seconds, rounded towards zero.
 pub(super) fn whole_seconds(from: Timestamp, to: Timestamp) -> i64 {
     to.duration_since(from).as_secs()
 }

@@ -1,9 +1,9 @@
-//! Which columns each built-in kind has (TAB-5).
+//! The columns of built-in kinds (TAB-5).
 
 use super::cell::{Column, DEFAULT};
 use super::{cluster, control, network, pods, storage, workloads};
 
-/// The columns of a kind, in all its versions.
+/// Returns the columns of a kind, in all its versions.
 pub(super) fn columns(group: &str, kind: &str) -> &'static [Column] {
     match (group, kind) {
         ("", "Pod") => pods::PODS,

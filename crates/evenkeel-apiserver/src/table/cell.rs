@@ -1,4 +1,4 @@
-//! What columns are made of: a heading, and a function from a row to a cell.
+//! The parts of columns: a heading, and a function from a row to a cell.
 
 use std::cell::OnceCell;
 
@@ -41,12 +41,12 @@ impl Column {
         Column { name, kind, format: "", description, priority: 0, cell }
     }
 
-    /// The same column, shown in wide output only.
+    /// Returns the same column, shown in wide output only.
     pub(super) const fn wide(self) -> Column {
         Column { priority: 1, ..self }
     }
 
-    /// The same column, marked as the one with the name.
+    /// Returns the same column, marked as the name column.
     pub(super) const fn naming(self) -> Column {
         Column { format: "name", ..self }
     }
@@ -68,10 +68,10 @@ pub(super) const NAME: Column =
     text("Name", "The name of the object, unique among its kind.", |row| row.name().into()).naming();
 pub(super) const AGE: Column = text("Age", "How long ago the object was created.", |row| row.age().into());
 
-/// What a custom resource shows that declares no columns.
+/// The columns of a custom resource that declares none.
 pub(super) const NAME_AND_AGE: &[Column] = &[NAME, Column::of("date", "Age", AGE.description, AGE.cell)];
 
-/// What kinds show that nothing better is known of (TAB-3).
+/// The columns of kinds without specific ones (TAB-3).
 pub(super) const DEFAULT: &[Column] = &[
     NAME,
     Column::of("date", "Created At", "When the object was created.", |row| {
@@ -79,7 +79,7 @@ pub(super) const DEFAULT: &[Column] = &[
     }),
 ];
 
-/// One object on its way into a table.
+/// One object to be printed.
 pub(super) struct Row<'a> {
     pub(super) object: &'a Value,
     pub(super) now: Timestamp,
@@ -91,7 +91,7 @@ impl<'a> Row<'a> {
         Row { object, now, pod: OnceCell::new() }
     }
 
-    /// What several of a pod's cells need, computed once.
+    /// Returns the summary that several cells of a pod share, computed once.
     pub(super) fn pod(&self) -> &pods::Summary {
         self.pod.get_or_init(|| pods::Summary::of(self.object, self.now))
     }
@@ -100,12 +100,12 @@ impl<'a> Row<'a> {
         get(self.object, path)
     }
 
-    /// The text there; empty if there is none.
+    /// Returns the string at a path; empty if absent.
     pub(super) fn text(&self, path: &[&str]) -> &'a str {
         text_of(self.object, path)
     }
 
-    /// The text there, or another one if it is absent or empty.
+    /// Returns the string at a path, or `other` if it is absent or empty.
     pub(super) fn text_or(&self, path: &[&str], other: &'static str) -> Value {
         match self.text(path) {
             "" => other.into(),
@@ -113,7 +113,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The number there; zero if there is none.
+    /// Returns the number at a path; zero if absent.
     pub(super) fn int(&self, path: &[&str]) -> i64 {
         self.get(path).and_then(Value::as_i64).unwrap_or_default()
     }
@@ -126,7 +126,7 @@ impl<'a> Row<'a> {
         list_of(self.object, path)
     }
 
-    /// How many entries a list or a map has.
+    /// Returns the number of entries of a list or a map.
     pub(super) fn count(&self, path: &[&str]) -> usize {
         match self.get(path) {
             Some(Value::Array(list)) => list.len(),
@@ -152,7 +152,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The value at a path of keys, unless it is absent or null.
+/// Returns the value at a path of keys, unless it is absent or null.
 pub(super) fn get<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, key| value.get(key)).filter(|value| !value.is_null())
 }
@@ -165,7 +165,7 @@ pub(super) fn list_of<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
     get(value, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Texts joined, each taken from an item of a list.
+/// Joins the strings that `part` returns for the items of a list.
 pub(super) fn join<'a>(items: &'a [Value], separator: &str, mut part: impl FnMut(&'a Value) -> &'a str) -> String {
     let mut joined = String::new();
     for (index, item) in items.iter().enumerate() {
@@ -177,12 +177,12 @@ pub(super) fn join<'a>(items: &'a [Value], separator: &str, mut part: impl FnMut
     joined
 }
 
-/// A text or a number as text, as int-or-string fields and quantities are shown.
+/// Formats a string or a number, for int-or-string fields and quantities.
 pub(super) fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The first three of a list, and how many more there are; `empty` if there are none.
+/// Returns the first three items, and how many more there are; `empty` if there are none.
 pub(super) fn first_three(items: &[String], empty: &str) -> String {
     const SHOWN: usize = 3;
     match items.get(..SHOWN) {
@@ -194,7 +194,7 @@ pub(super) fn first_three(items: &[String], empty: &str) -> String {
     }
 }
 
-/// Labels as `a=b,c=d`, or `<none>`.
+/// Formats labels as `a=b,c=d`, or `<none>`.
 pub(super) fn labels(labels: Option<&Value>) -> String {
     let mut shown = String::new();
     for (key, value) in labels.and_then(Value::as_object).into_iter().flatten() {
@@ -208,7 +208,7 @@ pub(super) fn labels(labels: Option<&Value>) -> String {
     if shown.is_empty() { "<none>".to_owned() } else { shown }
 }
 
-/// A label selector in the form in which queries spell it; empty if it has nothing to select by.
+/// Formats a label selector as in queries; empty if it has no requirements.
 pub(super) fn selector(selector: Option<&Value>) -> String {
     let Some(selector) = selector else {
         return String::new();
@@ -238,7 +238,7 @@ pub(super) fn selector(selector: Option<&Value>) -> String {
     parts.join(",")
 }
 
-/// A label selector, or `<none>`.
+/// Formats a label selector, or returns `<none>`.
 pub(super) fn selector_or_none(value: Option<&Value>) -> Value {
     match selector(value) {
         empty if empty.is_empty() => "<none>".into(),
@@ -250,7 +250,7 @@ pub(super) fn marked_if_default(row: &Row<'_>, is_default: bool) -> Value {
     if is_default { format!("{} (default)", row.name()).into() } else { row.name().into() }
 }
 
-/// Texts of a list, joined by commas.
+/// Joins the strings of a list by commas.
 pub(super) fn texts(list: &[Value]) -> String {
     join(list, ",", |value| value.as_str().unwrap_or_default())
 }

@@ -90,7 +90,7 @@ fn node_address<'a>(row: &Row<'a>, kind: &str) -> &'a str {
         .map_or("<none>", |address| text_of(address, &["address"]))
 }
 
-/// The two forms of events name the same things differently; the first that is there counts.
+/// The two forms of events have different field names; the first that is present is returned.
 fn either<'a>(row: &Row<'a>, one: &[&str], other: &[&str]) -> Option<&'a Value> {
     row.get(one).or_else(|| row.get(other))
 }

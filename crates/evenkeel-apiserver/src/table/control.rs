@@ -1,4 +1,4 @@
-//! Columns of what steers the API itself: roles, certificates, admission, flow control.
+//! Columns of roles, certificates, admission and flow control.
 
 use serde_json::Value;
 

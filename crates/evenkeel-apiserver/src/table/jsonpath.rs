@@ -5,12 +5,12 @@
 
 use serde_json::{Number, Value};
 
-/// Paths are written by people; anything longer is a mistake.
+/// The length limit of a path.
 const MAX_LENGTH: usize = 1024;
-/// How deep a recursive descent looks.
+/// The depth limit of a recursive descent.
 const MAX_DEPTH: usize = 64;
 
-/// A path that has been understood.
+/// A parsed path.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct JsonPath(Vec<Step>);
 
@@ -20,7 +20,7 @@ enum Step {
     Index(i64),
     Slice(Option<i64>, Option<i64>),
     All,
-    /// Every field of that name, however deep.
+    /// Every field of that name, at any depth.
     Descend(String),
     Filter(Filter),
 }
@@ -28,7 +28,7 @@ enum Step {
 #[derive(Clone, Debug, PartialEq)]
 struct Filter {
     left: JsonPath,
-    /// `None` asks only whether the left side is there.
+    /// `None` tests only whether the left side exists.
     test: Option<(Comparison, Value)>,
 }
 
@@ -43,7 +43,7 @@ enum Comparison {
 }
 
 impl JsonPath {
-    /// `None` if the text is not a path we know.
+    /// Parses a path; `None` if it is not supported.
     pub(super) fn parse(text: &str) -> Option<JsonPath> {
         if text.len() > MAX_LENGTH {
             return None;
@@ -62,7 +62,7 @@ impl JsonPath {
         Some(JsonPath(steps))
     }
 
-    /// The first value that the path leads to, as that is the one a column shows.
+    /// Returns the first value of the path, which is the one that a column shows.
     pub(super) fn first<'a>(&self, root: &'a Value) -> Option<&'a Value> {
         let mut found = vec![root];
         for step in &self.0 {
@@ -153,7 +153,7 @@ fn descend<'a>(value: &'a Value, name: &str, depth: usize, found: &mut Vec<&'a V
     }
 }
 
-/// The place that an index means; negative ones count from the end.
+/// Returns the position of an index; negative ones count from the end.
 fn position(index: i64, length: usize) -> Option<usize> {
     match usize::try_from(index) {
         Ok(index) => Some(index),
@@ -175,14 +175,14 @@ fn parse_step(text: &str) -> Option<(Option<Step>, &str)> {
     }
     let rest = text.strip_prefix('.').unwrap_or(text);
     if rest.is_empty() || (rest.starts_with('[') && rest.len() < text.len()) {
-        // A dot alone is the object itself, and one before a bracket adds nothing.
+        // A dot alone is the object itself, and a dot before a bracket has no effect.
         return Some((None, rest));
     }
     let (name, rest) = field_name(rest)?;
     Some((Some(if name == "*" { Step::All } else { Step::Field(name) }), rest))
 }
 
-/// A field's name up to the next step; a backslash takes the next character as it is.
+/// Parses a field's name up to the next segment; a backslash escapes the next character.
 fn field_name(text: &str) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut characters = text.char_indices();
@@ -226,7 +226,7 @@ fn optional_number(text: &str) -> Option<Option<i64>> {
     text.parse().ok().map(Some)
 }
 
-/// A quoted text, and what follows the closing quote.
+/// Parses a quoted string; returns it with the text after the closing quote.
 fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut content = String::new();
     let mut characters = text.char_indices();
@@ -240,7 +240,7 @@ fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
     None
 }
 
-/// Where the parenthesis that is open closes, quotes minded.
+/// Returns the position of the closing parenthesis, skipping quoted strings.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0usize;
     let mut quote = None;

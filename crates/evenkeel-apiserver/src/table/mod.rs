@@ -1,8 +1,8 @@
-//! Tables: what `kubectl get` prints, a row per object.
+//! Tables: the output of `kubectl get`, a row per object.
 //!
-//! A column is its heading together with the function that fills its cells, so the two cannot go out of step. Built-in
-//! kinds have theirs in constants, a custom resource's come from its definition (TAB-4), and every other kind shows its
-//! name and when it was created (TAB-3).
+//! A column combines its heading with the function that fills its cells, so the two always match. The columns of
+//! built-in kinds are constants, those of a custom resource are compiled from its definition (TAB-4), and every other
+//! kind has its name and its creation time (TAB-3).
 
 mod age;
 mod builtin;
@@ -29,21 +29,21 @@ use crate::registry::{PrinterColumn, Resource};
 use cell::{Column, Row};
 use jsonpath::JsonPath;
 
-/// The heading of a column, as it goes over the wire.
+/// The heading of a column, as serialized.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ColumnDefinition {
     pub(crate) name: Cow<'static, str>,
     /// `string`, `integer`, `number`, `boolean` or `date`.
     #[serde(rename = "type")]
     pub(crate) kind: Cow<'static, str>,
-    /// `name` for the column that names the object, mostly empty otherwise.
+    /// `name` for the column with the object's name, mostly empty otherwise.
     pub(crate) format: Cow<'static, str>,
     pub(crate) description: Cow<'static, str>,
-    /// Columns above zero are shown only when a wide output is asked for.
+    /// Columns above zero are shown only in wide output.
     pub(crate) priority: i32,
 }
 
-/// Prints the objects of one resource. Make one per request, not one per object.
+/// Prints the objects of one resource. Created per request, not per object.
 pub(crate) struct Printer(Columns);
 
 enum Columns {
@@ -51,7 +51,7 @@ enum Columns {
     Custom(Vec<CustomColumn>),
 }
 
-/// One of a custom resource's columns; the path is `None` if it cannot be understood, and its cells are null then.
+/// A column of a custom resource; the path is `None` if it is not supported, and its cells are null then.
 struct CustomColumn {
     definition: ColumnDefinition,
     path: Option<JsonPath>,
@@ -66,7 +66,7 @@ impl Printer {
         })
     }
 
-    /// The headings.
+    /// Returns the headings.
     pub(crate) fn columns(&self) -> Vec<ColumnDefinition> {
         match &self.0 {
             Columns::Builtin(columns) => columns.iter().map(Column::definition).collect(),
@@ -76,7 +76,7 @@ impl Printer {
         }
     }
 
-    /// The cells of one object, one for each heading. `now` is what ages are measured from.
+    /// Returns the cells of one object, one per heading. Ages are relative to `now`.
     pub(crate) fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         let row = Row::new(object, now);
         match &self.0 {
@@ -88,7 +88,7 @@ impl Printer {
     }
 }
 
-/// The conditions of a row, for kinds that tell when an object is done: a pod that has run to its end.
+/// Returns the conditions of a row, for kinds that complete: a pod that has terminated.
 pub(crate) fn row_conditions(group: &str, kind: &str, object: &Value) -> Option<Value> {
     if (group, kind) != ("", "Pod") {
         return None;
@@ -120,7 +120,7 @@ impl CustomColumn {
         }
     }
 
-    /// What does not fit the column's type is null.
+    /// Values that do not match the column's type are null.
     fn cell(&self, object: &Value, now: Timestamp) -> Value {
         let Some(value) = self.path.as_ref().and_then(|path| path.first(object)) else {
             return Value::Null;

@@ -1,4 +1,4 @@
-//! Columns of what carries traffic: services, endpoints, ingresses, network policies.
+//! Columns of services, endpoints, ingresses and network policies.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ fn external_addresses(row: &Row<'_>) -> String {
     }
 }
 
-/// What a load balancer answers at, each once and in order.
+/// Returns the addresses of a load balancer, sorted and unique.
 fn balancer_addresses<'a>(row: &Row<'a>) -> BTreeSet<&'a str> {
     row.list(&["status", "loadBalancer", "ingress"])
         .iter()

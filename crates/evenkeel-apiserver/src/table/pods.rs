@@ -1,4 +1,4 @@
-//! Pods: one word for how a pod is doing, made of its phase, its conditions and all its containers (TAB-6).
+//! Columns of pods: the status is derived from the phase, the conditions and all containers (TAB-6).
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -30,14 +30,14 @@ pub(super) const PODS: &[Column] = &[
         .wide(),
 ];
 
-/// What the Ready, Status and Restarts cells say.
+/// The contents of the Ready, Status and Restarts cells.
 pub(super) struct Summary {
     ready: String,
     status: String,
     restarts: String,
 }
 
-/// Restarts so far, and when the last of them was.
+/// The number of restarts, and the time of the last one.
 #[derive(Clone, Copy, Default)]
 struct Restarts {
     count: i64,
@@ -81,9 +81,9 @@ impl Summary {
     }
 }
 
-/// How far the init containers are.
+/// The progress of the init containers.
 struct Initialization {
-    /// Set while one of them is not done.
+    /// Set while one of them is not complete.
     reason: Option<String>,
     restarts: Restarts,
     sidecar_restarts: Restarts,
@@ -121,7 +121,7 @@ impl Initialization {
     }
 }
 
-/// The status before containers are looked at.
+/// Returns the status without the containers.
 fn first_status(pod: &Value) -> String {
     let gated = list_of(pod, &["status", "conditions"]).iter().any(|condition| {
         text_of(condition, &["type"]) == "PodScheduled" && text_of(condition, &["reason"]) == "SchedulingGated"
@@ -135,7 +135,7 @@ fn first_status(pod: &Value) -> String {
     }
 }
 
-/// The status that the regular containers give, the first of them having the last word.
+/// Returns the status of the regular containers; the first one takes precedence.
 fn running_status(pod: &Value, mut status: String, ready: &mut usize, restarts: &mut Restarts) -> String {
     let mut running = false;
     let mut failure = None;
@@ -154,7 +154,7 @@ fn running_status(pod: &Value, mut status: String, ready: &mut usize, restarts: 
             *ready += 1;
         }
     }
-    // Some containers are done while others go on: that is not a pod that has completed.
+    // A pod with completed and running containers has not completed.
     if status == "Completed" {
         if running && condition(pod, "Ready") == Some("True") {
             return "Running".to_owned();
@@ -169,7 +169,7 @@ fn running_status(pod: &Value, mut status: String, ready: &mut usize, restarts: 
     status
 }
 
-/// Why a container ended: a reason, else a signal, else an exit code.
+/// Returns why a container terminated: a reason, else a signal, else an exit code.
 fn end_of(terminated: &Value) -> String {
     match (text_of(terminated, &["reason"]), number(terminated, "signal")) {
         ("", 0) => format!("ExitCode:{}", number(terminated, "exitCode")),
@@ -188,7 +188,7 @@ fn readiness_gates(row: &Row<'_>) -> String {
     format!("{holding}/{}", gates.len())
 }
 
-/// The status of the first condition of a type.
+/// Returns the status of the first condition of a type.
 fn condition<'a>(pod: &'a Value, wanted: &str) -> Option<&'a str> {
     list_of(pod, &["status", "conditions"])
         .iter()
@@ -196,7 +196,7 @@ fn condition<'a>(pod: &'a Value, wanted: &str) -> Option<&'a str> {
         .map(|condition| text_of(condition, &["status"]))
 }
 
-/// An init container that is restarted forever runs beside the others.
+/// Returns whether an init container always restarts, and so runs beside the others.
 fn is_sidecar(container: &Value) -> bool {
     text_of(container, &["restartPolicy"]) == "Always"
 }

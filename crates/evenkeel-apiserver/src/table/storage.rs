@@ -1,4 +1,4 @@
-//! Columns of volumes, claims and what provides them.
+//! Columns of volumes, claims and storage classes.
 
 use serde_json::Value;
 
@@ -64,7 +64,7 @@ fn storage_class<'a>(row: &Row<'a>) -> &'a str {
     }
 }
 
-/// The short names of access modes, in their customary order.
+/// Returns the short names of access modes, in their customary order.
 fn access_modes(modes: &[Value]) -> String {
     let shown: Vec<&str> =
         [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")]

@@ -29,7 +29,7 @@ fn resource(group: &str, kind: &str, columns: Option<Vec<PrinterColumn>>) -> Res
     }
 }
 
-/// Headings and cells of one object; its age is two minutes and five seconds.
+/// Returns the headings and cells of one object, whose age is two minutes and five seconds.
 fn print(group: &str, kind: &str, mut object: Value) -> Vec<(String, Value)> {
     object["metadata"]["name"] = json!("x");
     object["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -53,7 +53,7 @@ fn shape(group: &str, kind: &str) -> Vec<String> {
     columns.into_iter().map(column).collect()
 }
 
-/// The Ready, Status and Restarts cells of a pod.
+/// Returns the Ready, Status and Restarts cells of a pod.
 fn pod(object: Value) -> [String; 3] {
     let cells = cells("", "Pod", object);
     [1, 2, 3].map(|index| cells[index].as_str().unwrap().to_owned())

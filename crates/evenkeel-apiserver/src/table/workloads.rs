@@ -1,4 +1,4 @@
-//! Columns of what runs pods: Deployments and their like, Jobs, autoscalers.
+//! Columns of workloads, Jobs and autoscalers.
 
 use serde_json::Value;
 
@@ -202,7 +202,7 @@ fn job_duration(row: &Row<'_>) -> String {
 
 fn metrics(row: &Row<'_>) -> String {
     const SHOWN: usize = 2;
-    // The first version of the kind knows the use of CPU only.
+    // v1 has only the CPU utilization.
     if let Some(target) = row.get(&["spec", "targetCPUUtilizationPercentage"]) {
         let current = row.get(&["status", "currentCPUUtilizationPercentage"]);
         let current = current.map_or_else(|| "<unknown>".to_owned(), |current| format!("{current}%"));
@@ -221,7 +221,7 @@ fn metrics(row: &Row<'_>) -> String {
     }
 }
 
-/// One metric, as what it is and what it should be.
+/// Formats one metric, as current and target value.
 fn metric(spec: &Value, status: Option<&Value>) -> String {
     let (source, named) = match text_of(spec, &["type"]) {
         "External" => ("external", false),

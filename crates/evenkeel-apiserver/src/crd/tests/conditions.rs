@@ -61,7 +61,7 @@ fn crd_2_names_in_use_are_not_accepted() {
     assert!(establish(&mut other_group, [&first], LATER));
     assert!(is_established(&other_group));
 
-    // The names are free once the first definition is gone.
+    // The names are free once the first definition is deleted.
     assert!(establish(&mut second, [], LATER));
     assert!(is_established(&second));
     assert_eq!(second["status"]["conditions"][0]["lastTransitionTime"], LATER);

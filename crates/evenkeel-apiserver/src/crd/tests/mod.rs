@@ -40,7 +40,7 @@ fn admitted(definition: Value) -> Value {
     definition
 }
 
-/// What admission says of the definition after a change at a JSON pointer.
+/// Returns the errors of admission after a change at a JSON pointer.
 fn refused(pointer: &str, value: Value) -> Vec<String> {
     let mut definition = decoded(foos());
     *definition.pointer_mut(pointer).unwrap() = value;

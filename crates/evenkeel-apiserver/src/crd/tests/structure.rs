@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::{decoded, foos, refused};
 use crate::crd::admit;
 
-/// What admission says of a schema for `spec`, without the common beginning of the paths.
+/// Returns the errors of admission for a schema of `spec`, without the common prefix of the paths.
 fn schema_faults(schema: Value) -> Vec<String> {
     let pointer = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
     let prefix = "spec.versions[0].schema.openAPIV3Schema.properties[spec]";

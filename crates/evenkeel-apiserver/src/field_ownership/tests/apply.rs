@@ -22,7 +22,7 @@ static NESTED: LazyLock<Types> = LazyLock::new(|| {
     }}))
 });
 
-/// An object that managers write to in turn.
+/// An object with successive writes of several managers.
 struct Story {
     live: Option<Value>,
     types: &'static Types,
@@ -39,7 +39,7 @@ impl Story {
         format!("2026-01-01T00:00:{:02}Z", self.clock)
     }
 
-    /// Applies, without null fields in the end, as a decoder leaves them.
+    /// Applies, then drops null fields like a decoder.
     fn try_apply(&mut self, manager: &str, intent: Value, force: bool) -> Result<(), Status> {
         let now = self.now();
         let intent = named(intent);
@@ -61,7 +61,7 @@ impl Story {
         self
     }
 
-    /// The message of the refusal.
+    /// Returns the message of the conflict.
     #[track_caller]
     fn refuses(&mut self, manager: &str, intent: Value) -> String {
         let before = self.live.clone();
@@ -87,7 +87,7 @@ impl Story {
         self
     }
 
-    /// The owners in the order of the list.
+    /// Returns the owners in the order of the list.
     #[track_caller]
     fn belongs_to(self, expected: &[(&str, Value)]) -> Self {
         let live = self.live.clone().unwrap();
@@ -180,7 +180,7 @@ fn ssa_7_what_was_there_before_the_first_apply_has_an_owner() {
         status.message,
         "Apply failed with 1 conflict: conflict with \"before-first-apply\" using v1: .struct.name"
     );
-    // A new object has no past.
+    // A new object has no prior owners.
     assert_eq!(owners(&apply(None, &intent, Some(&*NESTED), &write, false).unwrap()).len(), 1);
 }
 
@@ -251,7 +251,7 @@ fn ssa_8_structs_lose_only_what_was_applied() {
             .update("controller", json!({"struct": {"name": "a", "value": 1}}))
             .apply("one", rest.clone())
             .is(json!({"struct": {"value": 1}}));
-        // What the controller took over is not the applier's to remove.
+        // The applier does not remove what the controller took over.
         begun()
             .update("controller", json!({"struct": {"name": "b", "value": 1}}))
             .apply("one", rest)
@@ -295,7 +295,7 @@ fn ssa_9_conflicts_are_refused_and_told() {
         "Apply failed with 2 conflicts: conflicts with \"ctl\" using v1:\n- .struct.name\nconflicts with \"one\":\n\
          - .struct.value"
     );
-    // A write through a subresource is marked as such.
+    // The conflict names the sub-resource.
     let live = story.live.clone().unwrap();
     let mut scaled = live.clone();
     scaled["struct"]["value"] = json!(5);
@@ -320,7 +320,7 @@ fn ssa_10_force_takes_and_the_same_value_is_shared() {
         .force("two", json!({"struct": {"name": "b"}}))
         .is(json!({"struct": {"name": "b", "value": 1}}))
         .belongs_to(&[("one", json!({"f:struct": {"f:value": {}}})), ("two", json!({"f:struct": {"f:name": {}}}))])
-        // An updater's field can be shared by applying what is there.
+        // Applying the current value shares an updater's field.
         .update("ctl", json!({"struct": {"name": "c", "value": 1}}))
         .apply("two", json!({"struct": {"name": "c"}}))
         .belongs_to(&[
@@ -378,14 +378,14 @@ fn ssa_16_kubectl_takes_over_what_it_applied_on_the_client() {
     update_managed_fields(Some(&live), &mut scaled, workload, &write("hpa", T2));
     let intent = |data: Value, replicas: Value| json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": "x"}, "data": data, "spec": {"replicas": replicas}});
     let try_apply = |manager: &str, intent: &Value| apply(Some(&scaled), intent, workload, &write(manager, T3), false);
-    // What it applied last time is its own to change; what others changed since then is not.
+    // kubectl may change what it applied last time, but not what others changed since.
     let wanted = intent(json!({"a": "2", "b": "1"}), json!(5));
     let applied = try_apply("kubectl", &wanted).unwrap();
     assert_eq!(applied["data"], json!({"a": "2", "b": "1"}));
     assert_eq!(applied["metadata"]["annotations"][LAST_APPLIED], format!("{wanted}\n"));
     let status = try_apply("kubectl", &intent(json!({"a": "2"}), json!(2))).unwrap_err();
     assert_eq!(status.message, "Apply failed with 1 conflict: conflict with \"hpa\" using v1: .spec.replicas");
-    // No other manager is trusted with that.
+    // Other managers get no such exemption.
     let status = try_apply("other", &wanted).unwrap_err();
     assert_eq!(
         status.message,

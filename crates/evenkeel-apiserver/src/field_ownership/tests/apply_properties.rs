@@ -1,4 +1,4 @@
-//! What holds of server-side apply whatever is applied.
+//! Properties of server-side apply that hold for any intent.
 
 use proptest::collection::{btree_map, btree_set};
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ fn types() -> Option<&'static Types> {
     Some(&*WORKLOAD)
 }
 
-/// Intents over few names, so that two of them often meet.
+/// Intents over few names, so that two of them often overlap.
 fn intent() -> impl Strategy<Value = Value> {
     let name = || select(&["a", "b", "c"][..]).prop_map(str::to_owned);
     let value = || select(&["x", "y"][..]).prop_map(str::to_owned);
@@ -48,7 +48,7 @@ fn insist(live: Option<&Value>, intent: &Value, manager: &str, now: &str) -> Val
     apply(live, intent, types(), &write(manager, now), true).unwrap()
 }
 
-/// What is in both is what the intent says: merging it again makes no difference.
+/// Returns whether merging the intent again makes no difference.
 fn holds(object: &Value, intent: &Value) -> bool {
     let mut wanted = fields_of(intent, types());
     let there = fields_of(object, types());
@@ -64,7 +64,7 @@ fn owned_by(object: &Value, manager: &str) -> Value {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// An applier gets what it asks for and owns exactly that; asking again changes nothing.
+    /// An apply sets the fields of its intent and owns exactly those; repeating it changes nothing.
     #[test]
     fn ssa_11_applying_twice_is_applying_once(before in intent(), wanted in intent()) {
         let live = insist(None, &before, "one", T1);
@@ -77,19 +77,19 @@ proptest! {
         prop_assert_eq!(twice, once);
     }
 
-    /// Alone, an applier has exactly what it asked for last, whatever it asked for before.
+    /// A single applier ends up with exactly its last intent, whatever it applied before.
     #[test]
     fn ssa_8_a_lone_applier_leaves_no_trace_of_earlier_intents(first in intent(), second in intent()) {
         let mut object = insist(Some(&insist(None, &first, "one", T1)), &second, "one", T2);
         object["metadata"].as_object_mut().unwrap().remove("managedFields");
-        // What went leaves a null behind, which a decoder drops.
+        // Removed fields leave a null behind, which a decoder drops.
         for place in ["", "/metadata", "/spec"] {
             object.pointer_mut(place).unwrap().as_object_mut().unwrap().retain(|_, value| !value.is_null());
         }
         prop_assert_eq!(object, second);
     }
 
-    /// A conflict is refused exactly where insisting takes something from the other.
+    /// An apply conflicts exactly where a forced one would take ownership from the other manager.
     #[test]
     fn ssa_9_ssa_10_conflicts_are_what_force_takes(one in intent(), two in intent()) {
         let live = insist(None, &one, "one", T1);
@@ -111,7 +111,8 @@ proptest! {
         }
     }
 
-    /// Taken by another and taken back: the first has what it wants again, and the other keeps the rest.
+    /// After a forced apply of another manager and a forced apply back, the first intent holds again and the other
+    /// manager keeps the rest.
     #[test]
     fn ssa_10_force_and_back(one in intent(), two in intent()) {
         let live = insist(None, &one, "one", T1);
@@ -119,7 +120,7 @@ proptest! {
         let back = insist(Some(&taken), &one, "one", T2);
         prop_assert!(holds(&back, &one));
         prop_assert_eq!(owned_by(&back, "one"), owned_by(&live, "one"));
-        // When the other gives up, only the first is left.
+        // When the other manager applies an empty intent, only the first remains.
         let nothing = json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": "x"}});
         let left = insist(Some(&back), &nothing, "two", T2);
         prop_assert!(holds(&left, &one));

@@ -1,4 +1,4 @@
-//! Merging, field sets of intents and what is wrong with intents.
+//! Tests of merging, field sets of intents and intent validation.
 
 use std::sync::LazyLock;
 
@@ -96,7 +96,7 @@ fn ssa_8_maps_merge_by_key_and_what_is_atomic_is_replaced() {
     merges(json!({"atomic": [1, 2]}), json!({"atomic": [3]}), json!({"atomic": [3]}));
     merges(json!({"atomic": [1, 2]}), json!({"atomic": []}), json!({"atomic": []}));
     merges(json!({"atomicMap": {"a": 1}}), json!({"atomicMap": {"b": 1}}), json!({"atomicMap": {"b": 1}}));
-    // Other shapes than the object has win.
+    // A value of another shape replaces that of the object.
     merges(json!({"map": 1}), json!({"map": {"a": {}}}), json!({"map": {"a": {}}}));
     merges(json!({"map": {"a": {}}}), json!({"map": 1}), json!({"map": 1}));
 }
@@ -133,7 +133,7 @@ fn ssa_8_the_fields_of_an_intent() {
         json!({"spec": {"selector": {"a": {"b": 1}}, "args": [1]}}),
         json!({"f:spec": {"f:args": {}, "f:selector": {}}}),
     );
-    // Defaults are part of the key, though not named.
+    // Defaults are part of the key, though not in the intent.
     names(
         types,
         json!({"spec": {"ports": [{"port": 1}]}}),

@@ -14,14 +14,14 @@ fn write<'a>(manager: &'a str, now: &'a str) -> Write<'a> {
     Write { manager, api_version: "v1", subresource: None, now, reset: &[] }
 }
 
-/// Writes `new` over `old` and gives the stored object.
+/// Writes `new` over `old` and returns the stored object.
 fn stored(old: Option<&Value>, new: Value, write: &Write<'_>) -> Value {
     let mut new = new;
     update_managed_fields(old, &mut new, Some(&*WORKLOAD), write);
     new
 }
 
-/// Manager, time and fields of every entry.
+/// Returns manager, time and fields of every entry.
 fn owners(object: &Value) -> Vec<(&str, &str, &Value)> {
     let entries = object["metadata"]["managedFields"].as_array().map(Vec::as_slice).unwrap_or_default();
     let text = |entry: &'_ Value, name: &str| entry[name].as_str().unwrap_or_default().to_owned();
@@ -118,7 +118,7 @@ fn ssa_4_what_is_never_owned() {
         }
     });
     assert_eq!(create_set(&object), json!({"f:metadata": {"f:generateName": {}, "f:labels": {".": {}, "f:x": {}}}}));
-    // Without a schema `metadata` itself would be new, and is not owned all the same.
+    // Without a schema `metadata` itself would be added; it still has no owner.
     assert_eq!(
         FieldSet::of::<Types>(&object, None).encode(),
         json!({"f:metadata": {"f:generateName": {}, "f:labels": {".": {}, "f:x": {}}}})
@@ -149,7 +149,7 @@ fn ssa_4_reset_fields_are_not_taken() {
 #[test]
 fn ssa_5_changed_fields_change_hands() {
     let a = stored(None, json!({"metadata": {}, "data": {"k": "1", "l": "1", "m": "1"}}), &write("a", T1));
-    // The request of a client that knows nothing of managedFields.
+    // The request of a client that does not know managedFields.
     let b = stored(
         Some(&a),
         json!({"metadata": {"labels": {"x": "y"}}, "data": {"k": "2", "l": "1", "n": "1"}}),
@@ -162,12 +162,12 @@ fn ssa_5_changed_fields_change_hands() {
             ("b", T2, &json!({"f:data": {"f:k": {}, "f:n": {}}, "f:metadata": {"f:labels": {".": {}, "f:x": {}}}})),
         ]
     );
-    // What is removed leaves everyone; a manager with nothing left vanishes; nothing taken, no new time.
+    // A removed field has no owner; a manager without fields is removed; an entry that gains nothing keeps its time.
     let mut new = b.clone();
     new.as_object_mut().unwrap().remove("data");
     let c = stored(Some(&b), new, &write("c", T3));
     assert_eq!(owners(&c), [("b", T2, &json!({"f:metadata": {"f:labels": {".": {}, "f:x": {}}}}))]);
-    // Taking more adds to one's own entry.
+    // Further fields are added to the manager's entry.
     let mut new = c.clone();
     new["metadata"]["labels"]["z"] = json!("1");
     let d = stored(Some(&c), new, &write("b", T3));
@@ -223,7 +223,7 @@ fn ssa_5_structs_are_nobodys_but_maps_and_items_are_owned() {
             }
         })
     );
-    // A struct that appears in or vanishes from the JSON is no change.
+    // A struct that is added to or removed from the JSON is no change.
     let old = stored(None, json!({"metadata": {}, "spec": {"replicas": 1}}), &write("a", T1));
     let same = stored(Some(&old), json!({"metadata": {}, "spec": {"replicas": 1, "strategy": {}}}), &write("b", T2));
     assert_eq!(owners(&same), owners(&old));
@@ -250,7 +250,7 @@ fn ssa_5_list_items_are_compared_by_key() {
             ),
         ]
     );
-    // Only the order changed: that is no field.
+    // A changed order is no changed field.
     let mut turned = new.clone();
     turned["spec"]["ports"].as_array_mut().unwrap().reverse();
     let turned = stored(Some(&new), turned, &write("c", T3));
@@ -315,7 +315,7 @@ fn ssa_12_path_elements() {
         "f:set": {"v:\"x\"": {}, "v:1": {}, "v:true": {}, "v:\"\\u003ca\\u003e\"": {}}
     });
     assert_eq!(FieldSet::decode(&written).unwrap().encode(), written);
-    // Other spellings of the same paths, and kinds of path that are not known.
+    // Other spellings of the same paths, and unknown kinds of path elements.
     let loose = json!({"f:list": {"k:{\"port\": 80.0, \"name\": \"x\"}": {}, "v: 1.0": {}, "q:what": {"f:x": {}}}});
     assert_eq!(
         FieldSet::decode(&loose).unwrap().encode(),
@@ -348,7 +348,7 @@ fn ssa_15_an_empty_list_forgets_the_owners() {
         let new = json!({"metadata": {"managedFields": reset}, "data": {"k": "2"}});
         let new = stored(Some(&old), new, &write("b", T2));
         assert_eq!(new, json!({"metadata": {}, "data": {"k": "2"}}));
-        // What was forgotten stays so.
+        // A reset is permanent.
         let later = stored(Some(&new), json!({"metadata": {}, "data": {"k": "3"}}), &write("b", T3));
         assert_eq!(owners(&later), []);
     }
@@ -362,7 +362,7 @@ fn ssa_15_clients_may_edit_the_owners_but_not_through_a_subresource() {
     assert_eq!(owners(&stored(Some(&old), edited.clone(), &write("b", T2)))[0].0, "other");
     let status = Write { subresource: Some("status"), ..write("b", T2) };
     assert_eq!(owners(&stored(Some(&old), edited, &status))[0].0, "a");
-    // A list that makes no sense is as good as none.
+    // A malformed list counts as none.
     let mut nonsense = old.clone();
     nonsense["metadata"]["managedFields"][0]["operation"] = json!("Guess");
     nonsense["data"]["l"] = json!("2");

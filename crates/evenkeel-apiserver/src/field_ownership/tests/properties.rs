@@ -66,7 +66,7 @@ proptest! {
         prop_assert_eq!(FieldSet::decode(&encoded).unwrap(), a_and_b);
     }
 
-    /// Whatever is written by whom: every field has exactly one owner, and nothing else is owned.
+    /// For any sequence of writes, every field has exactly one owner, and nothing else is owned.
     #[test]
     fn fuz_1_every_field_has_one_owner(writes in vec((object(), one_of(&["a", "b", "c"])), 1..4)) {
         let mut live: Option<Value> = None;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::FieldTypes;
 use crate::schema::ListType;
 
-/// A schema as OpenAPI writes it, as far as ownership reads it.
+/// A schema in OpenAPI's form, with the keywords that field ownership reads.
 #[derive(Debug, Default)]
 pub(super) struct Types {
     properties: BTreeMap<String, Types>,
@@ -71,7 +71,7 @@ impl FieldTypes for Types {
     }
 }
 
-/// The shape of a built-in kind with everything that matters here in it.
+/// A schema shaped like a built-in kind, with every relevant feature.
 pub(super) static WORKLOAD: LazyLock<Types> = LazyLock::new(|| {
     let strings = json!({"type": "object", "additionalProperties": {"type": "string"}});
     Types::new(&json!({

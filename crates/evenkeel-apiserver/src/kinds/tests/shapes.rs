@@ -1,4 +1,4 @@
-//! Whatever JSON a client sends, the hooks neither panic nor disagree with themselves.
+//! For any JSON, the hooks do not panic and are idempotent.
 
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ const KINDS: &[(&str, &str, &str)] = &[
     ("flowcontrol.apiserver.k8s.io", "v1", "PriorityLevelConfiguration"),
 ];
 
-/// JSON made of the words that the hooks look for, in places where they do and do not expect them.
+/// JSON made of the keys that the hooks use, in expected and unexpected positions.
 fn shapes() -> impl Strategy<Value = Value> {
     let words = prop::sample::select(vec![
         "metadata",

@@ -114,7 +114,7 @@ fn sec_62_foreign_host_names_are_refused() {
     assert!(check_host(&absolute, &HeaderMap::new()).is_err());
 }
 
-/// The time by which rustls judges.
+/// The time that rustls uses.
 fn rustls_now() -> i64 {
     i64::try_from(rustls::pki_types::UnixTime::now().as_secs()).unwrap()
 }

@@ -1,4 +1,4 @@
-//! The fronts against a fake handler.
+//! Tests of the listener against a fake handler.
 
 mod auth;
 mod service;
@@ -18,7 +18,7 @@ use crate::server::{ApiServer, Builder};
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const WATCH: &str = "/api/v1/namespaces/default/configmaps?watch=true";
 
-/// A server over a fake handler that the test can look into.
+/// Starts a server over a fake handler that the test can inspect.
 async fn start(builder: Builder) -> (ApiServer, Arc<FakeHandler>) {
     let toy = Arc::new(FakeHandler::default());
     let server = builder.start_with(toy.clone(), toy.clone()).await.unwrap();
@@ -51,7 +51,7 @@ async fn json(response: Response<Body>) -> serde_json::Value {
     serde_json::from_slice(&response.into_body().collect().await.unwrap().to_bytes()).unwrap()
 }
 
-/// The next frame of a stream as text; `None` at its end.
+/// Returns the next frame of a stream as text; `None` at its end.
 async fn frame(body: &mut Body) -> Option<Result<String, ConnectionCut>> {
     let frame = body.frame().await?;
     Some(frame.map(|frame| String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap()))

@@ -1,4 +1,4 @@
-//! Without sockets, and where time matters, in virtual time.
+//! Tests without sockets, in virtual time where it matters.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use crate::http_types::User;
 use crate::listener::compress;
 use crate::listener::receive::MAX_BODY;
 
-/// A body that comes in pieces and does not say how long it is; after its last piece it stalls on request.
+/// A body of several pieces and unknown length, which optionally stalls after its last piece.
 struct Pieces {
     left: usize,
     stalls: bool,

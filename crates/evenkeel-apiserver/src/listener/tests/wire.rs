@@ -1,4 +1,4 @@
-//! Over real sockets.
+//! Tests over real sockets.
 
 use std::net::SocketAddr;
 
@@ -25,7 +25,7 @@ async fn raw(server: &ApiServer, head: &str) -> String {
     let mut stream = TcpStream::connect(address(server)).await.unwrap();
     stream.write_all(head.replace('\n', "\r\n").as_bytes()).await.unwrap();
     let mut answer = Vec::new();
-    // A connection that is reset has nothing more to say either.
+    // A reset connection has no more bytes either.
     let _ = stream.read_to_end(&mut answer).await;
     String::from_utf8(answer).unwrap()
 }
@@ -117,7 +117,7 @@ async fn arc_4_a_client_that_goes_away_frees_its_connection() {
     }
 }
 
-/// A client over TLS that shows a certificate, or none.
+/// Sends a request over TLS with an optional client certificate.
 async fn tls_whoami(
     server: &ApiServer,
     shown: Option<(&str, &str)>,
@@ -185,7 +185,7 @@ async fn aut_3_tls_with_client_certificates_and_tokens() {
     server.shutdown().await;
 }
 
-/// Tasks of this runtime.
+/// Returns the number of live tasks of this runtime.
 fn tasks() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }
@@ -208,7 +208,7 @@ async fn arc_4_no_task_survives_a_shutdown_or_a_drop() {
         } else {
             drop(server);
         }
-        // The client sees its connection end, which it does not before the socket is closed.
+        // The client reads the end of its connection, which requires a closed socket.
         let mut rest = Vec::new();
         let _ = watch.read_to_end(&mut rest).await;
         while tasks() > before {
@@ -309,7 +309,7 @@ async fn sec_65_connections_are_limited_and_silent_ones_closed() {
     let mut nothing = Vec::new();
     let _ = second.read_to_end(&mut nothing).await;
     assert_eq!(server.connections().turned_away, 1);
-    // With the clock paused, time jumps to the next timer as soon as all wait.
+    // With the clock paused, time advances to the next timer when all tasks are idle.
     tokio::time::pause();
     let _ = silent.read_to_end(&mut nothing).await;
     tokio::time::resume();
@@ -348,7 +348,7 @@ async fn flt_2_refused_connections_come_back_on_the_same_port() {
     let server = plain().await;
     let at = address(&server);
     server.faults().refuse_connections(true);
-    // The listener is notified at once, but acts when it is scheduled.
+    // The listener is notified at once, but acts when its task is polled.
     while TcpStream::connect(at).await.is_ok() {
         tokio::task::yield_now().await;
     }
@@ -421,7 +421,7 @@ fn chunk(text: &str) -> String {
     format!("{:X}\r\n{text}\r\n", text.len())
 }
 
-/// What a watch of two objects looks like on the wire, byte by byte.
+/// Checks the bytes of a watch of two objects on the wire.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn flt_7_watch_faults_on_the_wire() {
     let server = plain().await;
@@ -477,7 +477,8 @@ async fn flt_7_watch_faults_on_the_wire() {
     ] {
         server.faults().clear();
         server.faults().add(Faults::parse(spec).unwrap());
-        // The stream has to end for the test to. What comes after a fault counts the pieces that it makes.
+        // The stream must end for the test to end. A fault after another one counts the pieces that the first one
+        // makes.
         let pieces = match spec.split(':').next() {
             Some("coalesce-frames" | "skip-event") => 1,
             Some("split-frames") => 4,

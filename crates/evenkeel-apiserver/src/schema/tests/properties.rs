@@ -1,4 +1,4 @@
-//! Whatever the schema and whatever the value: the passes end, do not panic, and settle after one round.
+//! For any schema and any value, the passes terminate, do not panic, and are idempotent.
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -34,7 +34,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A keyword with a value that suits it.
+/// A keyword with a suitable value.
 fn keyword() -> impl Strategy<Value = (&'static str, Value)> {
     let format = prop::sample::select(vec![
         "date",
@@ -157,7 +157,7 @@ proptest! {
 
     #[test]
     fn crd_6_a_custom_resource_settles_in_one_round(mut schema in schema(), mut value in value()) {
-        // Only admission sees to it that defaults survive pruning.
+        // Only admission ensures that defaults survive pruning.
         strip_defaults(&mut schema);
         let schema = Schema::structural(&schema).unwrap();
         if crate::crd::prepare(&schema, &mut value).is_ok() {
@@ -196,7 +196,7 @@ proptest! {
         let read = json::parse(text.as_bytes()).is_ok();
         let found = crate::go_json::syntax_error(text.as_bytes());
         prop_assert!(found.is_none() || !read, "{} {:?}", text, found);
-        // Lone surrogates and numbers out of range are refused here alone.
+        // Only serde_json rejects lone surrogates and numbers out of range.
         let may_differ = text.contains("\\u") || text.contains(['e', 'E']);
         prop_assert!(found.is_some() || read || may_differ, "{}", text);
     }
