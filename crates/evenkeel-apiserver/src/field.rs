@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The fault of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum FieldFault {
     Required,
     Invalid,
     TypeInvalid,
@@ -19,32 +19,32 @@ pub(crate) enum Fault {
     NotFound,
 }
 
-impl Fault {
+impl FieldFault {
     /// Returns the `reason` of the cause in a Status.
     fn reason(self) -> &'static str {
         match self {
-            Fault::Required => "FieldValueRequired",
-            Fault::Invalid => "FieldValueInvalid",
-            Fault::TypeInvalid => "FieldValueTypeInvalid",
-            Fault::NotSupported => "FieldValueNotSupported",
-            Fault::Duplicate => "FieldValueDuplicate",
-            Fault::Forbidden => "FieldValueForbidden",
-            Fault::TooLong => "FieldValueTooLong",
-            Fault::TooMany => "FieldValueTooMany",
-            Fault::NotFound => "FieldValueNotFound",
+            FieldFault::Required => "FieldValueRequired",
+            FieldFault::Invalid => "FieldValueInvalid",
+            FieldFault::TypeInvalid => "FieldValueTypeInvalid",
+            FieldFault::NotSupported => "FieldValueNotSupported",
+            FieldFault::Duplicate => "FieldValueDuplicate",
+            FieldFault::Forbidden => "FieldValueForbidden",
+            FieldFault::TooLong => "FieldValueTooLong",
+            FieldFault::TooMany => "FieldValueTooMany",
+            FieldFault::NotFound => "FieldValueNotFound",
         }
     }
 
     fn text(self) -> &'static str {
         match self {
-            Fault::Required => "Required value",
-            Fault::Invalid | Fault::TypeInvalid => "Invalid value",
-            Fault::NotSupported => "Unsupported value",
-            Fault::Duplicate => "Duplicate value",
-            Fault::Forbidden => "Forbidden",
-            Fault::TooLong => "Too long",
-            Fault::TooMany => "Too many",
-            Fault::NotFound => "Not found",
+            FieldFault::Required => "Required value",
+            FieldFault::Invalid | FieldFault::TypeInvalid => "Invalid value",
+            FieldFault::NotSupported => "Unsupported value",
+            FieldFault::Duplicate => "Duplicate value",
+            FieldFault::Forbidden => "Forbidden",
+            FieldFault::TooLong => "Too long",
+            FieldFault::TooMany => "Too many",
+            FieldFault::NotFound => "Not found",
         }
     }
 }
@@ -52,7 +52,7 @@ impl Fault {
 /// One fault of one field of the sent object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldError {
-    pub(crate) fault: Fault,
+    pub(crate) fault: FieldFault,
     /// The path, such as `spec.containers[0].name`; `<nil>` for the object itself.
     pub(crate) field: String,
     /// The invalid value as the message prints it (strings are quoted), if it does.
@@ -63,20 +63,25 @@ pub(crate) struct FieldError {
 
 impl FieldError {
     pub(crate) fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
-        FieldError { fault: Fault::Required, field: field.into(), value: None, detail: detail.into() }
+        FieldError { fault: FieldFault::Required, field: field.into(), value: None, detail: detail.into() }
     }
 
     pub(crate) fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
-        FieldError { fault: Fault::Forbidden, field: field.into(), value: None, detail: detail.into() }
+        FieldError { fault: FieldFault::Forbidden, field: field.into(), value: None, detail: detail.into() }
     }
 
     pub(crate) fn invalid(field: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
-        FieldError { fault: Fault::Invalid, field: field.into(), value: Some(value.to_string()), detail: detail.into() }
+        FieldError {
+            fault: FieldFault::Invalid,
+            field: field.into(),
+            value: Some(value.to_string()),
+            detail: detail.into(),
+        }
     }
 
     pub(crate) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
         FieldError {
-            fault: Fault::Duplicate,
+            fault: FieldFault::Duplicate,
             field: field.into(),
             value: Some(value.to_string()),
             detail: String::new(),
@@ -85,7 +90,7 @@ impl FieldError {
 
     pub(crate) fn type_invalid(field: impl Into<String>, value: impl Into<String>, detail: impl Into<String>) -> Self {
         FieldError {
-            fault: Fault::TypeInvalid,
+            fault: FieldFault::TypeInvalid,
             field: field.into(),
             value: Some(format!("{:?}", value.into())),
             detail: detail.into(),
@@ -94,7 +99,7 @@ impl FieldError {
 
     pub(crate) fn too_long(field: impl Into<String>, limit: u64) -> Self {
         FieldError {
-            fault: Fault::TooLong,
+            fault: FieldFault::TooLong,
             field: field.into(),
             value: None,
             detail: format!("may not be more than {limit} bytes"),
@@ -103,7 +108,7 @@ impl FieldError {
 
     pub(crate) fn too_many(field: impl Into<String>, actual: usize, limit: u64) -> Self {
         FieldError {
-            fault: Fault::TooMany,
+            fault: FieldFault::TooMany,
             field: field.into(),
             value: Some(actual.to_string()),
             detail: format!("must have at most {limit} items"),
@@ -114,7 +119,7 @@ impl FieldError {
     pub(crate) fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
         let supported: Vec<String> = supported.iter().map(|text| format!("{text:?}")).collect();
         FieldError {
-            fault: Fault::NotSupported,
+            fault: FieldFault::NotSupported,
             field: field.into(),
             value: Some(value.to_string()),
             detail: format!("supported values: {}", supported.join(", ")),

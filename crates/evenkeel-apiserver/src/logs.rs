@@ -54,7 +54,7 @@ type Key = (String, String, String);
 struct Logs {
     containers: HashMap<Key, Runs>,
     /// In the order of creation.
-    begun: VecDeque<Key>,
+    creation_order: VecDeque<Key>,
     readers: Vec<Waker>,
     closed: bool,
 }
@@ -204,9 +204,9 @@ impl Runs {
 impl Logs {
     fn runs(&mut self, key: &Key) -> &mut Runs {
         if !self.containers.contains_key(key) {
-            self.begun.push_back(key.clone());
-            if self.begun.len() > MAX_LOGS
-                && let Some(oldest) = self.begun.pop_front()
+            self.creation_order.push_back(key.clone());
+            if self.creation_order.len() > MAX_LOGS
+                && let Some(oldest) = self.creation_order.pop_front()
             {
                 self.containers.remove(&oldest);
             }

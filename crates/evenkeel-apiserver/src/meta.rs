@@ -15,7 +15,7 @@ pub(crate) use names::{
     config_key, dns_label, dns_subdomain, label_value, path_segment, qualified_name, validate_name,
 };
 
-use crate::field::{Fault, FieldError};
+use crate::field::{FieldError, FieldFault};
 use crate::registry::NameRule;
 
 /// The limit of the total size of annotations.
@@ -171,7 +171,7 @@ pub(crate) fn validate_annotations(annotations: Option<&Value>, path: &str, erro
 /// Returns the error for a value with too many bytes. The message does not repeat the value.
 pub(crate) fn too_long(path: &str, max: usize) -> FieldError {
     FieldError {
-        fault: Fault::TooLong,
+        fault: FieldFault::TooLong,
         field: path.to_owned(),
         value: None,
         detail: format!("may not be more than {max} bytes"),

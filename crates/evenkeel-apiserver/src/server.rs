@@ -18,10 +18,10 @@ use crate::http_types::User;
 use crate::install::{self, CrdSource, InstallError};
 use crate::kubeconfig::{Credential, Kubeconfig, write_private};
 use crate::listener::auth::{Authenticator, Tokens, admin, authenticated};
-use crate::listener::http::{ConnectionCounts, Listening, listen};
-use crate::listener::service::{Caller, InProcess, Shared};
+use crate::listener::http::{ConnectionCounts, ListenerHandle, listen};
+use crate::listener::service::{Caller, InProcess, ServerShared};
 use crate::listener::tls::{Identity, TlsError, provider};
-use crate::listener::{FaultEndpoint, Handler, Records, RequestRecord};
+use crate::listener::{FaultEndpoint, Handler, RequestLog, RequestRecord};
 use crate::logs::PodLogs;
 use crate::store::StoreStats;
 use crate::version::ServerVersion;
@@ -44,8 +44,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// This is a tool for tests and development. It generates real certificates and tokens at every start, but it is not
 /// hardened against hostile tenants.
 pub struct ApiServer {
-    shared: Arc<Shared>,
-    listening: Option<Listening>,
+    shared: Arc<ServerShared>,
+    listening: Option<ListenerHandle>,
     url: String,
     identity: Option<Arc<Identity>>,
     token: Option<Secret>,
@@ -172,7 +172,7 @@ impl ApiServer {
 
     /// Returns the server as an in-process service without a socket. It acts as the administrator.
     pub fn service(&self) -> InProcess {
-        InProcess::new(Arc::clone(&self.shared), Caller::Inside(Arc::new(authenticated(admin()))))
+        InProcess::new(Arc::clone(&self.shared), Caller::InProcess(Arc::new(authenticated(admin()))))
     }
 
     /// Returns an in-process client without a socket. It acts as the administrator. For a client over the network, use
@@ -217,7 +217,7 @@ impl ApiServer {
 
     /// Returns the last few thousand requests, oldest first. A request is recorded when its response starts.
     pub fn requests(&self) -> Vec<RequestRecord> {
-        self.shared.records.snapshot()
+        self.shared.request_log.snapshot()
     }
 
     /// Returns the counters of connections.
@@ -448,7 +448,7 @@ impl Builder {
         let tokens = self.static_tokens();
         let token =
             self.tokens.iter().position(|(_, user)| *user == admin()).map(|index| self.tokens.swap_remove(index).0);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerShared {
             auth: Authenticator {
                 open,
                 // A server that is open to the network is reached by any name that it has there.
@@ -458,18 +458,18 @@ impl Builder {
             },
             faults: Faults::new(Some(store), Some(Arc::clone(&self.clock))),
             fault_endpoint: fault_endpoint_token.as_ref().map(|token| FaultEndpoint::new(&token.0)),
-            records: Records::default(),
+            request_log: RequestLog::default(),
             started: self.clock.monotonic(),
             env: self.clock,
             handler: Arc::clone(&handler),
         });
-        let inside = InProcess::new(Arc::clone(&shared), Caller::Inside(Arc::new(authenticated(admin()))));
+        let inside = InProcess::new(Arc::clone(&shared), Caller::InProcess(Arc::new(authenticated(admin()))));
         for folder in &self.crd_dirs {
             install::install_folder(&inside, folder).await?;
         }
         let url = url(self.tls, address);
         let listening = bound.map(|(listener, address)| {
-            Listening::start(listener, address, identity.clone(), Arc::clone(&shared), self.max_connections)
+            ListenerHandle::start(listener, address, identity.clone(), Arc::clone(&shared), self.max_connections)
         });
         tracing::debug!(%url, "API server started");
         Ok(ApiServer { shared, listening, url, identity, token, fault_endpoint_token, ticker: Ticker::start(handler) })

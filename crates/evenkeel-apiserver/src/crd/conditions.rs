@@ -12,7 +12,7 @@ pub(crate) fn is_established(definition: &Value) -> bool {
 }
 
 /// Returns whether all names of the definition are accepted.
-pub(crate) fn has_its_names(definition: &Value) -> bool {
+pub(crate) fn are_names_accepted(definition: &Value) -> bool {
     is_true(definition, "NamesAccepted")
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn establish<'a>(definition: &mut Value, others: impl IntoIterator<It
 }
 
 /// Marks a definition for deletion: its objects are deleted first. The caller sets the deletion timestamp.
-pub(crate) fn begin_deletion(definition: &mut Value, now: &str) {
+pub(crate) fn start_deletion(definition: &mut Value, now: &str) {
     if let Some(metadata) = definition.get_mut("metadata").and_then(Value::as_object_mut) {
         let finalizers = metadata.entry("finalizers").or_insert_with(|| json!([]));
         if let Value::Array(finalizers) = finalizers
@@ -58,13 +58,13 @@ pub(crate) fn begin_deletion(definition: &mut Value, now: &str) {
 }
 
 /// Records that the deletion of the definition's objects has started.
-pub(crate) fn instances_leaving(definition: &mut Value, now: &str) {
+pub(crate) fn instances_terminating(definition: &mut Value, now: &str) {
     let message = "CustomResource deletion is in progress";
     set(definition, "Terminating", true, "InstanceDeletionInProgress", message, now);
 }
 
 /// Records that the definition's objects are deleted, and removes its finalizer.
-pub(crate) fn instances_gone(definition: &mut Value, now: &str) {
+pub(crate) fn instances_deleted(definition: &mut Value, now: &str) {
     if is_established(definition) {
         let message = "removed all instances";
         set(definition, "Terminating", false, "InstanceDeletionCompleted", message, now);

@@ -9,27 +9,27 @@ use crate::schema::path::Path;
 
 /// Checks a schema from its root down.
 pub(super) fn check(schema: &Value, path: &mut Path, errors: &mut Vec<FieldError>) {
-    keywords(schema, &Context::default(), true, path, errors);
+    keywords(schema, &Restrictions::default(), true, path, errors);
 }
 
 /// The restrictions that a schema's position imposes.
 #[derive(Clone, Default)]
-struct Context {
+struct Restrictions {
     /// Why defaults are forbidden.
     no_defaults: Option<String>,
     inside_metadata: bool,
 }
 
-fn keywords(schema: &Value, context: &Context, is_root: bool, path: &mut Path, errors: &mut Vec<FieldError>) {
-    unsupported(schema, context, path, errors);
+fn keywords(schema: &Value, restrictions: &Restrictions, is_root: bool, path: &mut Path, errors: &mut Vec<FieldError>) {
+    unsupported(schema, restrictions, path, errors);
     let properties = schema.get("properties").unwrap_or(&Value::Null);
     if let Some(additional) = schema.get("additionalProperties") {
         if entries(properties).next().is_some() && *additional != Value::Bool(true) {
             let detail = "additionalProperties and properties are mutual exclusive";
             errors.push(FieldError::forbidden(path.child("additionalProperties"), detail));
         }
-        let mut inner = context.clone();
-        if context.inside_metadata {
+        let mut inner = restrictions.clone();
+        if restrictions.inside_metadata {
             inner.no_defaults = Some("inside additionalProperties applying to object metadata".to_owned());
         }
         within(path, "additionalProperties", |path| {
@@ -38,7 +38,7 @@ fn keywords(schema: &Value, context: &Context, is_root: bool, path: &mut Path, e
     }
     let is_resource = is_root || flag(schema, &["x-kubernetes-embedded-resource"]);
     for (name, property) in entries(properties) {
-        let mut inner = context.clone();
+        let mut inner = restrictions.clone();
         if is_resource && matches!(name.as_str(), "metadata" | "kind" | "apiVersion") {
             inner.inside_metadata = true;
             if is_root {
@@ -48,17 +48,17 @@ fn keywords(schema: &Value, context: &Context, is_root: bool, path: &mut Path, e
         at_property(path, name, |path| keywords(property, &inner, false, path, errors));
     }
     if let Some(not) = schema.get("not") {
-        within(path, "not", |path| keywords(not, context, false, path, errors));
+        within(path, "not", |path| keywords(not, restrictions, false, path, errors));
     }
     for key in ["allOf", "oneOf", "anyOf"] {
         for (index, part) in list(schema, &[key]).iter().enumerate() {
             within(path, &format!("{key}[{index}]"), |path| {
-                keywords(part, context, false, path, errors);
+                keywords(part, restrictions, false, path, errors);
             });
         }
     }
     if let Some(items) = schema.get("items").filter(|items| items.is_object()) {
-        within(path, "items", |path| keywords(items, context, false, path, errors));
+        within(path, "items", |path| keywords(items, restrictions, false, path, errors));
     }
     if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
         errors.push(FieldError::invalid(
@@ -71,7 +71,7 @@ fn keywords(schema: &Value, context: &Context, is_root: bool, path: &mut Path, e
 }
 
 /// Checks for keywords of OpenAPI that definitions must not use.
-fn unsupported(schema: &Value, context: &Context, path: &Path, errors: &mut Vec<FieldError>) {
+fn unsupported(schema: &Value, restrictions: &Restrictions, path: &Path, errors: &mut Vec<FieldError>) {
     const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
     let kind = text(schema, &["type"]);
     if !kind.is_empty() && !TYPES.contains(&kind) {
@@ -79,7 +79,7 @@ fn unsupported(schema: &Value, context: &Context, path: &Path, errors: &mut Vec<
         errors.push(FieldError::not_supported(place, &Value::from(kind), &TYPES));
     }
     let mut forbid = |key: &str, detail: String| errors.push(FieldError::forbidden(path.child(key), detail));
-    if let (Some(reason), Some(_)) = (&context.no_defaults, schema.get("default")) {
+    if let (Some(reason), Some(_)) = (&restrictions.no_defaults, schema.get("default")) {
         forbid("default", format!("must not be set {reason}"));
     }
     for key in ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"] {
@@ -93,7 +93,7 @@ fn unsupported(schema: &Value, context: &Context, path: &Path, errors: &mut Vec<
     if schema.get("items").is_some_and(Value::is_array) {
         forbid("items", "items must be a schema object and not an array".to_owned());
     }
-    if context.inside_metadata && flag(schema, &["x-kubernetes-embedded-resource"]) {
+    if restrictions.inside_metadata && flag(schema, &["x-kubernetes-embedded-resource"]) {
         let detail = "must not be used inside of resource meta".to_owned();
         forbid("x-kubernetes-embedded-resource", detail);
     }

@@ -125,7 +125,7 @@ fn dis_4_the_aggregated_documents_are_the_recorded_ones() {
 }
 
 #[test]
-fn dis_4_custom_resources_spell_their_kind() {
+fn dis_4_custom_resources_include_their_kind() {
     let reply = respond(&with_foo(), &DiscoveryPath::Groups, &accept(KUBECTL), "");
     let document: Value = serde_json::from_slice(&body(reply)).unwrap();
     let foo = &document["items"].as_array().unwrap().last().unwrap()["versions"][0];
@@ -180,7 +180,7 @@ fn dis_6_etag_vary_and_304() {
 }
 
 #[test]
-fn dis_8_a_gone_group_is_gone_from_discovery() {
+fn dis_8_a_removed_group_is_removed_from_discovery() {
     let reply = respond(&Registry::builtin(), &version("sample.evenkeel.dev", "v1"), &HeaderMap::new(), "");
     assert_eq!(
         (reply.status().as_u16(), &reply.headers()["content-type"]),

@@ -45,10 +45,10 @@ use subject::Subject;
 /// ```
 #[derive(Clone)]
 pub struct Faults {
-    shared: Arc<Shared>,
+    shared: Arc<FaultsShared>,
 }
 
-struct Shared {
+struct FaultsShared {
     rules: Mutex<Rules>,
     /// The id of the newest rule. Open watches compare it without a lock to see whether rules were added.
     newest: AtomicU64,
@@ -117,7 +117,7 @@ pub(crate) trait StoreControl: Send + Sync + 'static {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Plan {
     pub(crate) delay: Duration,
-    pub(crate) fate: Fate,
+    pub(crate) outcome: RequestOutcome,
     pub(crate) reset_after: Option<u64>,
     pub(crate) watch: Vec<WatchAction>,
     /// The newest rule that was considered.
@@ -126,10 +126,10 @@ pub(crate) struct Plan {
 
 /// The outcome of a [`Plan`], of which there is only one.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) enum Fate {
+pub(crate) enum RequestOutcome {
     #[default]
     Handle,
-    Answer(Box<Status>),
+    Respond(Box<Status>),
     Drop,
     Hang,
     HandleThenDrop,
@@ -139,7 +139,7 @@ pub(crate) enum Fate {
 impl Faults {
     pub(crate) fn new(store: Option<Arc<dyn StoreControl>>, clock: Option<Arc<Clock>>) -> Self {
         Faults {
-            shared: Arc::new(Shared {
+            shared: Arc::new(FaultsShared {
                 rules: Mutex::default(),
                 newest: AtomicU64::new(0),
                 refusing: AtomicBool::new(false),
@@ -333,23 +333,23 @@ impl Faults {
                     plan.reset_after = Some(least);
                 }
                 Action::Watch(WatchAction::Expire { form: ExpireForm::Http, .. }) => {
-                    plan.fate = Fate::Answer(Box::new(stages::expired()))
+                    plan.outcome = RequestOutcome::Respond(Box::new(stages::expired()))
                 }
                 Action::Watch(action) => plan.watch.push(action.clone()),
-                Action::Status(status) => plan.fate = Fate::Answer(status.clone()),
-                Action::Drop => plan.fate = Fate::Drop,
-                Action::Hang => plan.fate = Fate::Hang,
-                Action::CommitThenDrop => plan.fate = Fate::HandleThenDrop,
-                Action::DropBeforeCommit => plan.fate = Fate::ReadThenDrop,
+                Action::Status(status) => plan.outcome = RequestOutcome::Respond(status.clone()),
+                Action::Drop => plan.outcome = RequestOutcome::Drop,
+                Action::Hang => plan.outcome = RequestOutcome::Hang,
+                Action::CommitThenDrop => plan.outcome = RequestOutcome::HandleThenDrop,
+                Action::DropBeforeCommit => plan.outcome = RequestOutcome::ReadThenDrop,
                 Action::Refuse => {
                     refuse = true;
-                    plan.fate = Fate::Drop;
+                    plan.outcome = RequestOutcome::Drop;
                 }
                 Action::Compact | Action::LagReplica { .. } | Action::ResetHistory => {
                     store_faults.push(active.rule.action.clone());
                 }
             }
-            if plan.fate != Fate::Handle {
+            if plan.outcome != RequestOutcome::Handle {
                 break;
             }
         }
@@ -458,12 +458,12 @@ impl Active {
             return false;
         }
         // 53 random bits make a fraction in [0, 1).
-        let lucky =
+        let drawn =
             self.rule.probability >= 1.0 || (random() >> 11) as f64 / ((1u64 << 53) as f64) < self.rule.probability;
-        if lucky {
+        if drawn {
             self.fired += 1;
         }
-        lucky
+        drawn
     }
 }
 

@@ -1,6 +1,6 @@
 //! Watch faults on frames: a chain of small state machines, each fed one frame at a time.
 //!
-//! No clock runs here. A stage that needs a delay emits [`Step::Pause`], or returns from [`Chain::flush_after`] how
+//! No clock runs here. A stage that needs a delay emits [`FaultOutput::Pause`], or returns from [`Chain::flush_after`] how
 //! long it holds frames back; the driver of the chain has the timer.
 
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use super::rule::{ExpireForm, WatchAction};
 
 /// The next output of a faulty stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum FaultOutput {
     /// Sends these bytes, in one piece.
     Send(Bytes),
     /// Sends nothing for this long.
@@ -58,17 +58,17 @@ impl Chain {
     }
 
     /// Processes the frames of a chunk of the original stream.
-    pub(crate) fn feed(&mut self, mut chunk: Bytes, out: &mut VecDeque<Step>) {
+    pub(crate) fn feed(&mut self, mut chunk: Bytes, out: &mut VecDeque<FaultOutput>) {
         while !chunk.is_empty() {
             let frame = self.framing.take(&mut chunk);
-            self.run(0, Step::Send(frame), out);
+            self.run(0, FaultOutput::Send(frame), out);
         }
     }
 
     /// Processes the end of the original stream: stages release held frames.
-    pub(crate) fn end(&mut self, out: &mut VecDeque<Step>) {
+    pub(crate) fn end(&mut self, out: &mut VecDeque<FaultOutput>) {
         self.flush(out);
-        out.push_back(Step::End);
+        out.push_back(FaultOutput::End);
     }
 
     /// Returns how long the stages hold frames back.
@@ -83,7 +83,7 @@ impl Chain {
     }
 
     /// Makes every stage release its held frames.
-    pub(crate) fn flush(&mut self, out: &mut VecDeque<Step>) {
+    pub(crate) fn flush(&mut self, out: &mut VecDeque<FaultOutput>) {
         for index in 0..self.stages.len() {
             let mut released = Vec::new();
             if let Some(stage) = self.stages.get_mut(index) {
@@ -95,9 +95,9 @@ impl Chain {
         }
     }
 
-    fn run(&mut self, index: usize, step: Step, out: &mut VecDeque<Step>) {
+    fn run(&mut self, index: usize, step: FaultOutput, out: &mut VecDeque<FaultOutput>) {
         let frame = match (step, self.stages.get_mut(index)) {
-            (Step::Send(frame), Some(_)) => frame,
+            (FaultOutput::Send(frame), Some(_)) => frame,
             (step, _) => return out.push_back(step),
         };
         let mut produced = Vec::new();
@@ -111,16 +111,16 @@ impl Chain {
 }
 
 impl Stage {
-    fn feed(&mut self, frame: Bytes, framing: Framing, out: &mut Vec<Step>) {
+    fn feed(&mut self, frame: Bytes, framing: Framing, out: &mut Vec<FaultOutput>) {
         let index = self.events;
         self.events += 1;
         match &self.action {
             WatchAction::CloseAfterEvents(events) => {
                 if index < *events {
-                    out.push(Step::Send(frame));
+                    out.push(FaultOutput::Send(frame));
                 }
                 if index + 1 >= *events {
-                    out.push(Step::End);
+                    out.push(FaultOutput::End);
                 }
             }
             WatchAction::CloseAfterBytes(limit) => {
@@ -129,32 +129,32 @@ impl Stage {
                 match usize::try_from(left) {
                     Ok(left) if left <= frame.len() => {
                         send_some(frame.slice(..left), out);
-                        out.push(Step::End);
+                        out.push(FaultOutput::End);
                     }
-                    _ => out.push(Step::Send(frame)),
+                    _ => out.push(FaultOutput::Send(frame)),
                 }
             }
             WatchAction::CloseMidFrame { event, byte } if index == *event => {
                 send_some(frame.slice(..frame.len().min(*byte)), out);
-                out.push(Step::ConnectionCut);
+                out.push(FaultOutput::ConnectionCut);
             }
             WatchAction::TruncateFrame { event, byte } if index == *event => {
                 send_some(frame.slice(..frame.len().min(*byte)), out);
-                out.push(Step::End);
+                out.push(FaultOutput::End);
             }
             WatchAction::CorruptFrame { event, byte } if index == *event => {
-                out.push(Step::Send(framing.corrupt(frame, *byte)));
+                out.push(FaultOutput::Send(framing.corrupt(frame, *byte)));
             }
             WatchAction::SplitFrame { sizes } => split(frame, sizes, out),
             WatchAction::CoalesceFrames { events, .. } => {
                 self.held.push(frame);
                 if self.held.len() >= *events {
-                    out.push(Step::Send(joined(&mut self.held)));
+                    out.push(FaultOutput::Send(joined(&mut self.held)));
                 }
             }
             WatchAction::DuplicateEvent { event } if index == *event => {
-                out.push(Step::Send(frame.clone()));
-                out.push(Step::Send(frame));
+                out.push(FaultOutput::Send(frame.clone()));
+                out.push(FaultOutput::Send(frame));
             }
             WatchAction::SkipEvent { event } if index == *event => {}
             WatchAction::Reorder { first, second } if (*first..=*second).contains(&index) => {
@@ -162,47 +162,47 @@ impl Stage {
                 if index == *second {
                     let last = self.held.len() - 1;
                     self.held.swap(0, last);
-                    out.extend(self.held.drain(..).map(Step::Send));
+                    out.extend(self.held.drain(..).map(FaultOutput::Send));
                 }
             }
             WatchAction::Expire { event, form: ExpireForm::Event } if index == *event => {
-                out.push(Step::Send(framing.error(&expired())));
-                out.push(Step::End);
+                out.push(FaultOutput::Send(framing.error(&expired())));
+                out.push(FaultOutput::End);
             }
             WatchAction::BookmarkOnly => {
                 self.withheld |= !framing.is_bookmark(&frame);
                 if !self.withheld {
-                    out.push(Step::Send(frame));
+                    out.push(FaultOutput::Send(frame));
                 }
             }
             WatchAction::NoBookmarks if framing.is_bookmark(&frame) => {}
             WatchAction::StallFor { event, duration } if index == *event => {
-                out.push(Step::Pause(*duration));
-                out.push(Step::Send(frame));
+                out.push(FaultOutput::Pause(*duration));
+                out.push(FaultOutput::Send(frame));
             }
             WatchAction::ErrorEvent { event, status } if index == *event => {
-                out.push(Step::Send(framing.error(status)));
-                out.push(Step::End);
+                out.push(FaultOutput::Send(framing.error(status)));
+                out.push(FaultOutput::End);
             }
             WatchAction::UnknownEventType { event } if index == *event => {
-                out.push(Step::Send(framing.surprise("SURPRISE")));
-                out.push(Step::Send(frame));
+                out.push(FaultOutput::Send(framing.surprise("SURPRISE")));
+                out.push(FaultOutput::Send(frame));
             }
             WatchAction::WrongKindObject { event } if index == *event => {
-                out.push(Step::Send(framing.surprise("ADDED")));
-                out.push(Step::Send(frame));
+                out.push(FaultOutput::Send(framing.surprise("ADDED")));
+                out.push(FaultOutput::Send(frame));
             }
-            _ => out.push(Step::Send(frame)),
+            _ => out.push(FaultOutput::Send(frame)),
         }
     }
 
-    fn release(&mut self, out: &mut Vec<Step>) {
+    fn release(&mut self, out: &mut Vec<FaultOutput>) {
         if self.held.is_empty() {
             return;
         }
         match self.action {
-            WatchAction::CoalesceFrames { .. } => out.push(Step::Send(joined(&mut self.held))),
-            _ => out.extend(self.held.drain(..).map(Step::Send)),
+            WatchAction::CoalesceFrames { .. } => out.push(FaultOutput::Send(joined(&mut self.held))),
+            _ => out.extend(self.held.drain(..).map(FaultOutput::Send)),
         }
     }
 }
@@ -212,18 +212,18 @@ pub(crate) fn expired() -> Status {
     Status::expired("too old resource version: 1 (2)")
 }
 
-fn send_some(bytes: Bytes, out: &mut Vec<Step>) {
+fn send_some(bytes: Bytes, out: &mut Vec<FaultOutput>) {
     if !bytes.is_empty() {
-        out.push(Step::Send(bytes));
+        out.push(FaultOutput::Send(bytes));
     }
 }
 
-fn split(mut frame: Bytes, sizes: &[usize], out: &mut Vec<Step>) {
+fn split(mut frame: Bytes, sizes: &[usize], out: &mut Vec<FaultOutput>) {
     let mut sizes = sizes.iter().copied();
     let mut size = 1;
     while !frame.is_empty() {
         size = sizes.next().unwrap_or(size).max(1);
-        out.push(Step::Send(frame.split_to(size.min(frame.len()))));
+        out.push(FaultOutput::Send(frame.split_to(size.min(frame.len()))));
     }
 }
 

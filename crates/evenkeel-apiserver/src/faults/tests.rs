@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 
 use super::framing::Framing;
-use super::stages::{Chain, Step};
+use super::stages::{Chain, FaultOutput};
 use super::*;
 
 const A: &str = "{\"type\":\"ADDED\",\"object\":{\"a\":1}}\n";
@@ -31,13 +31,13 @@ fn run(actions: &[WatchAction], frames: &[&'static str]) -> Vec<String> {
     let mut seen = Vec::new();
     for step in steps {
         match step {
-            Step::Send(bytes) => seen.push(String::from_utf8(bytes.to_vec()).unwrap()),
-            Step::Pause(duration) => seen.push(format!("~{}", duration.as_millis())),
-            Step::End => {
+            FaultOutput::Send(bytes) => seen.push(String::from_utf8(bytes.to_vec()).unwrap()),
+            FaultOutput::Pause(duration) => seen.push(format!("~{}", duration.as_millis())),
+            FaultOutput::End => {
                 seen.push("$".into());
                 break;
             }
-            Step::ConnectionCut => {
+            FaultOutput::ConnectionCut => {
                 seen.push("!".into());
                 break;
             }
@@ -104,7 +104,7 @@ fn flt_4_coalesce_frames() {
     assert_eq!(chain.flush_after(), Some(Duration::from_millis(7)));
     assert!(steps.is_empty());
     chain.flush(&mut steps);
-    assert_eq!(steps, [Step::Send(Bytes::from_static(A.as_bytes()))]);
+    assert_eq!(steps, [FaultOutput::Send(Bytes::from_static(A.as_bytes()))]);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn flt_4_expire_as_http() {
     let faults = Faults::new(None, None);
     faults.add(Faults::parse("expire:as=http").unwrap());
     let plan = faults.plan(&subject(Method::GET, "/api/v1/pods?watch=true"), Duration::ZERO, &mut || 0);
-    let Fate::Answer(status) = plan.fate else { panic!("{plan:?}") };
+    let RequestOutcome::Respond(status) = plan.outcome else { panic!("{plan:?}") };
     assert!(status.is_expired() && status.code == 410);
 }
 
@@ -173,7 +173,7 @@ fn flt_4_bin_2_frames_of_protobuf() {
         chain.feed([&added[..], &mark, &added].concat().into(), &mut steps);
         steps
             .into_iter()
-            .map(|step| if let Step::Send(bytes) = step { bytes } else { Bytes::new() })
+            .map(|step| if let FaultOutput::Send(bytes) = step { bytes } else { Bytes::new() })
             .collect::<Vec<_>>()
     };
     assert_eq!(run(WatchAction::NoBookmarks), [added.clone(), added.clone()]);
@@ -273,19 +273,20 @@ fn flt_1_skip_times_and_probability() {
     let faults = Faults::new(None, None);
     let id = faults.add(Rule::new(Action::Drop).skip(1).times(2));
     let list = subject(Method::GET, "/api/v1/pods");
-    let fates: Vec<bool> = (0..5).map(|_| faults.plan(&list, Duration::ZERO, &mut || 0).fate == Fate::Drop).collect();
+    let fates: Vec<bool> =
+        (0..5).map(|_| faults.plan(&list, Duration::ZERO, &mut || 0).outcome == RequestOutcome::Drop).collect();
     assert_eq!(fates, [false, true, true, false, false]);
     assert_eq!(faults.report(), [RuleReport { id, action: "drop", matched: 5, fired: 2 }]);
     assert!(faults.remove(id) && !faults.remove(id));
     faults.add(Rule::new(Action::Drop).probability(0.5));
-    let fate = |random: u64| faults.plan(&list, Duration::ZERO, &mut || random).fate;
-    assert_eq!(fate(u64::MAX / 4), Fate::Drop);
-    assert_eq!(fate(u64::MAX / 4 * 3), Fate::Handle);
+    let outcome = |random: u64| faults.plan(&list, Duration::ZERO, &mut || random).outcome;
+    assert_eq!(outcome(u64::MAX / 4), RequestOutcome::Drop);
+    assert_eq!(outcome(u64::MAX / 4 * 3), RequestOutcome::Handle);
     assert_eq!(faults.counts()["drop"], 3);
 }
 
 #[test]
-fn flt_1_delays_add_up_and_the_first_fate_wins() {
+fn flt_1_delays_add_up_and_the_first_outcome_wins() {
     let faults = Faults::new(None, None);
     faults.delay(Duration::from_millis(10));
     faults.add(Rule::new(Action::Delay(Duration::from_millis(5))));
@@ -294,17 +295,17 @@ fn flt_1_delays_add_up_and_the_first_fate_wins() {
     let list = subject(Method::GET, "/api/v1/pods");
     let plan = faults.plan(&list, Duration::ZERO, &mut || 0);
     assert_eq!(plan.delay, Duration::from_millis(15));
-    let Fate::Answer(status) = plan.fate else { panic!("{:?}", plan.fate) };
+    let RequestOutcome::Respond(status) = plan.outcome else { panic!("{:?}", plan.outcome) };
     assert!(status.is_too_many_requests());
     assert_eq!(status.retry_after(), Some(Duration::from_secs(3)));
-    assert_eq!(faults.plan(&list, Duration::ZERO, &mut || 0).fate, Fate::Hang);
+    assert_eq!(faults.plan(&list, Duration::ZERO, &mut || 0).outcome, RequestOutcome::Hang);
     assert!(faults.remove(failing));
     faults.clear();
-    assert_eq!(faults.plan(&list, Duration::ZERO, &mut || 0).fate, Fate::Handle);
+    assert_eq!(faults.plan(&list, Duration::ZERO, &mut || 0).outcome, RequestOutcome::Handle);
 }
 
 #[test]
-fn flt_1_watch_faults_befall_watches_only_and_open_ones_too() {
+fn flt_1_watch_faults_match_watches_only_and_open_ones_too() {
     let faults = Faults::new(None, None);
     let (list, watch) = (subject(Method::GET, "/api/v1/pods"), subject(Method::GET, "/api/v1/pods?watch=1"));
     let seen = faults.plan(&watch, Duration::ZERO, &mut || 0).seen;
@@ -364,7 +365,7 @@ fn flt_7_every_action_can_be_written_and_is_counted_under_its_name() {
 }
 
 #[test]
-fn flt_1_bad_specifications_say_what_is_wrong() {
+fn flt_1_errors_of_invalid_specifications() {
     for (spec, message) in [
         ("explode", "unknown fault \"explode\""),
         ("delay", "the fault \"delay\" needs ms=…"),
@@ -437,9 +438,9 @@ fn flt_5_consistency_faults_reach_the_store() {
 }
 
 /// An environment in which it is always an hour after the start.
-struct Still;
+struct FixedEnv;
 
-impl crate::env::Env for Still {
+impl crate::env::Env for FixedEnv {
     fn wall(&self) -> jiff::Timestamp {
         jiff::Timestamp::from_second(1_000_000).unwrap()
     }
@@ -452,9 +453,9 @@ impl crate::env::Env for Still {
 }
 
 /// An environment whose time is a counter.
-struct Hand(Counter);
+struct ManualEnv(Counter);
 
-impl crate::env::Env for Hand {
+impl crate::env::Env for ManualEnv {
     fn wall(&self) -> jiff::Timestamp {
         jiff::Timestamp::from_second(1_000_000 + self.0.load(Ordering::Relaxed) as i64).unwrap()
     }
@@ -467,9 +468,9 @@ impl crate::env::Env for Hand {
 }
 
 #[test]
-fn flt_6_the_time_of_day_jumps_and_nothing_else_does() {
+fn flt_6_only_the_wall_clock_jumps() {
     use crate::env::Env;
-    let clock = Arc::new(Clock::new(Arc::new(Still)));
+    let clock = Arc::new(Clock::new(Arc::new(FixedEnv)));
     let faults = Faults::new(None, Some(clock.clone()));
     faults.jump_wall(SignedDuration::from_secs(-60));
     assert_eq!(clock.wall().as_second(), 999_940);
@@ -482,7 +483,7 @@ fn flt_6_the_time_of_day_jumps_and_nothing_else_does() {
 #[test]
 fn flt_6_skewed_clocks_drift_and_keep_their_drift() {
     use crate::env::Env;
-    let hand = Arc::new(Hand(Counter::new(10)));
+    let hand = Arc::new(ManualEnv(Counter::new(10)));
     let clock = Arc::new(Clock::new(hand.clone()));
     let faults = Faults::new(None, Some(clock.clone()));
     faults.skew(100_000);

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::compare::changes;
 use super::conflict::{self, Conflict};
-use super::entry::{self, Entry, Operation};
+use super::entry::{self, Entry, ManagerOperation};
 use super::fields::{fields_of, without};
 use super::last_applied;
 use super::merge::merge;
@@ -55,7 +55,7 @@ pub(crate) fn apply<T: FieldTypes>(
     let written = difference.into_written();
     let mut conflicts: Vec<Conflict<'_>> = entries.iter().filter_map(|entry| Conflict::with(entry, &written)).collect();
     if write.manager == KUBECTL && !conflicts.is_empty() {
-        last_applied::forgive(&mut conflicts, base, types, write.api_version);
+        last_applied::drop_kubectl_conflicts(&mut conflicts, base, types, write.api_version);
     }
     if !conflicts.is_empty() && !force {
         return Err(conflict::refusal(conflicts));
@@ -82,7 +82,7 @@ pub(crate) fn apply<T: FieldTypes>(
 fn acting<'a>(write: &Write<'a>) -> Entry<'a> {
     Entry {
         manager: write.manager,
-        operation: Operation::Apply,
+        operation: ManagerOperation::Apply,
         api_version: write.api_version,
         subresource: write.subresource.unwrap_or_default(),
         time: None,
@@ -103,7 +103,7 @@ fn owners<'a, T: FieldTypes>(live: &'a Value, types: Option<&T>, write: &Write<'
         existing.ignore(write.reset);
         entries.push(Entry {
             manager: BEFORE_FIRST_APPLY,
-            operation: Operation::Update,
+            operation: ManagerOperation::Update,
             time: Some(write.now),
             fields: existing.into_written(),
             ..acting(write)

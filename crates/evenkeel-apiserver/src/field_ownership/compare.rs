@@ -8,7 +8,7 @@ use crate::schema::ListType;
 
 use super::FieldTypes;
 use super::path::PathElement;
-use super::set::{FieldSet, Node};
+use super::set::{FieldSet, FieldSetNode};
 
 /// Fields without an owner (SSA-4): those that the server sets, and the object's identity.
 const NEVER_OWNED: [&[&str]; 12] = [
@@ -102,9 +102,9 @@ impl<'a> FieldSet<'a> {
 /// The difference at one path and below.
 #[derive(Default)]
 struct Difference<'a> {
-    added: Node<'a>,
-    modified: Node<'a>,
-    removed: Node<'a>,
+    added: FieldSetNode<'a>,
+    modified: FieldSetNode<'a>,
+    removed: FieldSetNode<'a>,
 }
 
 impl<'a> Difference<'a> {
@@ -123,16 +123,16 @@ impl<'a> Difference<'a> {
         }
     }
 
-    fn added(node: Node<'a>) -> Self {
+    fn added(node: FieldSetNode<'a>) -> Self {
         Difference { added: node, ..Difference::default() }
     }
 
-    fn removed(node: Node<'a>) -> Self {
+    fn removed(node: FieldSetNode<'a>) -> Self {
         Difference { removed: node, ..Difference::default() }
     }
 
     fn modified() -> Self {
-        Difference { modified: Node::leaf(), ..Difference::default() }
+        Difference { modified: FieldSetNode::leaf(), ..Difference::default() }
     }
 }
 
@@ -157,8 +157,8 @@ pub(super) fn shape<'a, 't, T: FieldTypes>(value: &'a Value, types: Option<&'t T
 
 /// Returns the path and everything below it. The recursion here and in [`compare`] is bounded by the depth limit of
 /// the parser and the patches.
-fn whole<'a, T: FieldTypes>(value: &'a Value, types: Option<&T>) -> Node<'a> {
-    let mut node = Node::leaf();
+fn whole<'a, T: FieldTypes>(value: &'a Value, types: Option<&T>) -> FieldSetNode<'a> {
+    let mut node = FieldSetNode::leaf();
     match shape(value, types) {
         Shape::Leaf => {}
         Shape::Map(map) => {
@@ -174,7 +174,7 @@ fn whole<'a, T: FieldTypes>(value: &'a Value, types: Option<&T>) -> Node<'a> {
                 let item = match items {
                     [(_, only)] => whole(only, types.items()),
                     // Items that share a key are owned together.
-                    _ => Node::leaf(),
+                    _ => FieldSetNode::leaf(),
                 };
                 node.below.push(element, item);
             }
@@ -283,11 +283,11 @@ fn compare_items<'a, T: FieldTypes>(
         ([(_, old)], [(_, new)]) => compare(old, new, types),
         ([], [(_, new)]) => Difference::added(whole(new, types)),
         ([(_, old)], []) => Difference::removed(whole(old, types)),
-        ([], _) => Difference::added(Node::leaf()),
-        (_, []) => Difference::removed(Node::leaf()),
+        ([], _) => Difference::added(FieldSetNode::leaf()),
+        (_, []) => Difference::removed(FieldSetNode::leaf()),
         ([(_, old)], _) => Difference {
-            added: Node::leaf(),
-            removed: Node { member: false, below: whole(old, types).below },
+            added: FieldSetNode::leaf(),
+            removed: FieldSetNode { member: false, below: whole(old, types).below },
             ..Difference::default()
         },
         (_, [(_, new)]) => Difference { added: whole(new, types), ..Difference::default() },

@@ -3,7 +3,7 @@
 use evenkeel_core::status::StatusCause;
 use evenkeel_core::{Reason, Status, StatusDetails};
 
-use super::entry::{Entry, Operation};
+use super::entry::{Entry, ManagerOperation};
 use super::set::FieldSet;
 
 /// The fields of one manager that an apply would change.
@@ -27,7 +27,7 @@ fn describe(entry: &Entry<'_>) -> String {
     if !entry.subresource.is_empty() {
         text.push_str(&format!(" with subresource {:?}", entry.subresource));
     }
-    if entry.operation == Operation::Update {
+    if entry.operation == ManagerOperation::Update {
         text.push_str(&format!(" using {}", entry.api_version));
     }
     text

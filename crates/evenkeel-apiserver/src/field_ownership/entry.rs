@@ -15,16 +15,16 @@ const ANCIENT_CHANGES: &str = "ancient-changes";
 
 /// The operation that made the manager an owner. Variants are in the sort order of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Operation {
+pub(crate) enum ManagerOperation {
     Apply,
     Update,
 }
 
-impl Operation {
+impl ManagerOperation {
     fn as_str(self) -> &'static str {
         match self {
-            Operation::Apply => "Apply",
-            Operation::Update => "Update",
+            ManagerOperation::Apply => "Apply",
+            ManagerOperation::Update => "Update",
         }
     }
 }
@@ -33,7 +33,7 @@ impl Operation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<'a> {
     pub(crate) manager: &'a str,
-    pub(crate) operation: Operation,
+    pub(crate) operation: ManagerOperation,
     pub(crate) api_version: &'a str,
     pub(crate) subresource: &'a str,
     pub(crate) time: Option<&'a str>,
@@ -47,7 +47,7 @@ impl<'a> Entry<'a> {
         self.manager == other.manager
             && self.operation == other.operation
             && self.subresource == other.subresource
-            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+            && (self.operation == ManagerOperation::Apply || self.api_version == other.api_version)
     }
 
     fn decode(value: &'a Value) -> Option<Self> {
@@ -58,8 +58,8 @@ impl<'a> Entry<'a> {
             Some(_) => None,
         };
         let operation = match text("operation")? {
-            "Apply" => Operation::Apply,
-            "Update" => Operation::Update,
+            "Apply" => ManagerOperation::Apply,
+            "Update" => ManagerOperation::Update,
             _ => return None,
         };
         let api_version = text("apiVersion").filter(|version| !version.is_empty())?;
@@ -136,14 +136,14 @@ pub(crate) fn encode(mut entries: Vec<Entry<'_>>) -> Vec<Value> {
 /// Merges the oldest update entries, version by version, down to the limit (SSA-6). With more versions than the limit,
 /// one entry per version is kept.
 pub(crate) fn cap_updaters(entries: &mut Vec<Entry<'_>>) {
-    let updaters = entries.iter().filter(|entry| entry.operation == Operation::Update).count();
+    let updaters = entries.iter().filter(|entry| entry.operation == ManagerOperation::Update).count();
     let Some(mut surplus) = updaters.checked_sub(MAX_UPDATERS).filter(|surplus| *surplus > 0) else {
         return;
     };
     entries.sort_by(|a, b| b.operation.cmp(&a.operation).then_with(|| a.by_age(b)));
     let mut next = 0;
     while surplus > 0 {
-        let Some(entry) = entries.get(next).filter(|entry| entry.operation == Operation::Update) else {
+        let Some(entry) = entries.get(next).filter(|entry| entry.operation == ManagerOperation::Update) else {
             return;
         };
         let version = entry.api_version;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::FieldTypes;
 use super::compare::{Shape, element, groups, keyed, shape};
 use super::path::PathElement;
-use super::set::{FieldSet, Node};
+use super::set::{FieldSet, FieldSetNode};
 
 /// Returns the fields that an object names, which its applier owns. Granular maps and lists contribute only their
 /// entries; an empty map is a field itself.
@@ -13,8 +13,8 @@ pub(super) fn fields_of<'a, T: FieldTypes>(object: &'a Value, types: Option<&T>)
     named(object, types).below
 }
 
-fn named<'a, T: FieldTypes>(value: &'a Value, types: Option<&T>) -> Node<'a> {
-    let mut node = Node::default();
+fn named<'a, T: FieldTypes>(value: &'a Value, types: Option<&T>) -> FieldSetNode<'a> {
+    let mut node = FieldSetNode::default();
     match shape(value, types) {
         Shape::Leaf => node.member = true,
         Shape::Map(map) => {
@@ -32,7 +32,7 @@ fn named<'a, T: FieldTypes>(value: &'a Value, types: Option<&T>) -> Node<'a> {
                 let mut item = match items {
                     [(_, only)] => named(only, types.items()),
                     // Items that share a key are owned together.
-                    _ => Node::default(),
+                    _ => FieldSetNode::default(),
                 };
                 item.member = true;
                 node.below.push(element, item);
@@ -69,7 +69,7 @@ pub(super) fn without<T: FieldTypes>(value: &Value, gone: &FieldSet<'_>, types: 
     }
 }
 
-fn reduced<T: FieldTypes>(value: &Value, gone: Option<&Node<'_>>, types: Option<&T>) -> Option<Value> {
+fn reduced<T: FieldTypes>(value: &Value, gone: Option<&FieldSetNode<'_>>, types: Option<&T>) -> Option<Value> {
     match gone {
         Some(node) if node.member => None,
         Some(node) => Some(without(value, &node.below, types)),

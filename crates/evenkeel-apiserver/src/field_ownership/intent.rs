@@ -83,7 +83,7 @@ impl Checker {
                 kind => match element(item, schema) {
                     Some(element) => element,
                     None => {
-                        self.fault(format_args!("element {index}: {}", nameless(kind, item)));
+                        self.fault(format_args!("element {index}: {}", missing_key(kind, item)));
                         return;
                     }
                 },
@@ -105,7 +105,7 @@ impl Checker {
 }
 
 /// Returns why an item has no key.
-fn nameless(list: ListType<'_>, item: &Value) -> String {
+fn missing_key(list: ListType<'_>, item: &Value) -> String {
     match (list, item) {
         (ListType::Map(keys), Value::Object(_)) => format!(
             "associative list with keys has an element that omits all key fields {} (and doesn't have default values \

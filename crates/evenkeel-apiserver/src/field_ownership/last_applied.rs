@@ -14,7 +14,7 @@ const MAX_BYTES: usize = 256 << 10;
 
 /// Drops the conflicts about fields that still have the value in the annotation: kubectl set them as another manager.
 /// Without a readable annotation all conflicts remain.
-pub(super) fn forgive<T: FieldTypes>(
+pub(super) fn drop_kubectl_conflicts<T: FieldTypes>(
     conflicts: &mut Vec<Conflict<'_>>,
     live: &Value,
     types: Option<&T>,

@@ -27,7 +27,7 @@ use crate::schema::{ListType, Schema};
 
 pub(crate) use apply::apply;
 use compare::Changes;
-use entry::{Entry, Operation};
+use entry::{Entry, ManagerOperation};
 pub(crate) use intent::check as check_intent;
 
 /// The properties of a schema that field ownership needs.
@@ -192,7 +192,7 @@ fn after_write<'a>(mut entries: Vec<Entry<'a>>, mut changes: Changes<'a>, write:
     if !taken.is_empty() {
         let acting = Entry {
             manager: write.manager,
-            operation: Operation::Update,
+            operation: ManagerOperation::Update,
             api_version: write.api_version,
             subresource: write.subresource.unwrap_or_default(),
             time: Some(write.now),

@@ -14,22 +14,22 @@ use crate::schema::ListType;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldSet<'a> {
     /// Sorted by element; no node is empty.
-    nodes: Vec<(PathElement<'a>, Node<'a>)>,
+    nodes: Vec<(PathElement<'a>, FieldSetNode<'a>)>,
 }
 
 /// A path of a set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Node<'a> {
+pub(crate) struct FieldSetNode<'a> {
     /// Whether the path itself is a member.
     pub(crate) member: bool,
     /// The members below it.
     pub(crate) below: FieldSet<'a>,
 }
 
-impl Node<'_> {
+impl FieldSetNode<'_> {
     /// A member with nothing below.
     pub(crate) fn leaf() -> Self {
-        Node { member: true, below: FieldSet::default() }
+        FieldSetNode { member: true, below: FieldSet::default() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -47,7 +47,7 @@ impl<'a> FieldSet<'a> {
     }
 
     /// Appends a node, unless it is empty. Elements must be pushed in order.
-    pub(crate) fn push(&mut self, element: PathElement<'a>, node: Node<'a>) {
+    pub(crate) fn push(&mut self, element: PathElement<'a>, node: FieldSetNode<'a>) {
         debug_assert!(self.nodes.last().is_none_or(|(last, _)| *last < element));
         if !node.is_empty() {
             self.nodes.push((element, node));
@@ -102,8 +102,10 @@ impl<'a> FieldSet<'a> {
                 Ordering::Less => drop(ours.next()),
                 Ordering::Greater => drop(theirs.next()),
                 Ordering::Equal => {
-                    let node =
-                        Node { member: node.member && other.member, below: node.below.intersection(&other.below) };
+                    let node = FieldSetNode {
+                        member: node.member && other.member,
+                        below: node.below.intersection(&other.below),
+                    };
                     common.push(element.clone(), node);
                     ours.next();
                     theirs.next();
@@ -114,7 +116,7 @@ impl<'a> FieldSet<'a> {
     }
 
     /// Returns the node of a path element.
-    pub(crate) fn get(&self, element: &PathElement<'_>) -> Option<&Node<'a>> {
+    pub(crate) fn get(&self, element: &PathElement<'_>) -> Option<&FieldSetNode<'a>> {
         let index = self.nodes.binary_search_by(|(other, _)| other.cmp(element)).ok()?;
         self.nodes.get(index).map(|(_, node)| node)
     }
@@ -145,7 +147,7 @@ impl<'a> FieldSet<'a> {
                 Some(_) => types.list_type() == ListType::Atomic,
             };
             if atomic {
-                *node = Node::leaf();
+                *node = FieldSetNode::leaf();
             } else {
                 node.below.conform(Some(types));
             }
@@ -174,11 +176,11 @@ impl<'a> FieldSet<'a> {
 
     /// Removes a path and all below it.
     pub(crate) fn remove_subtree(&mut self, path: &[&str]) {
-        self.edit(path, &|node| *node = Node::default());
+        self.edit(path, &|node| *node = FieldSetNode::default());
     }
 
     /// Edits the node at the path, if it exists, and drops nodes that become empty.
-    fn edit(&mut self, path: &[&str], change: &dyn Fn(&mut Node<'a>)) {
+    fn edit(&mut self, path: &[&str], change: &dyn Fn(&mut FieldSetNode<'a>)) {
         let [name, rest @ ..] = path else { return };
         let element = PathElement::Field(name);
         let Ok(index) = self.nodes.binary_search_by(|(other, _)| other.cmp(&element)) else {
@@ -229,9 +231,9 @@ fn below<'t, T: FieldTypes>(element: &PathElement<'_>, types: Option<&'t T>) -> 
     }
 }
 
-fn decode_node(value: &Value) -> Result<Node<'_>, Malformed> {
+fn decode_node(value: &Value) -> Result<FieldSetNode<'_>, Malformed> {
     let fields = value.as_object().ok_or(Malformed)?;
-    let mut node = Node::default();
+    let mut node = FieldSetNode::default();
     let mut is_sorted = true;
     for (name, value) in fields {
         if name == "." {

@@ -7,16 +7,16 @@ use crate::field::FieldError;
 use super::check::{immutable, label_selector, nonnegative, supported};
 use super::fill::{
     Constant::{Bool, Int, Text},
-    Object, Rule, absent, at, child, ensure, fill, is_absent, is_empty, items, text, text_at, zero,
+    DefaultRule, Object, absent, at, child, ensure, fill, is_absent, is_empty, items, text, text_at, zero,
 };
 use super::{podcheck, podspec, workloads};
 
-const JOB: &[Rule] = &[
+const JOB: &[DefaultRule] = &[
     absent("completionMode", Text("NonIndexed")),
     absent("suspend", Bool(false)),
     absent("manualSelector", Bool(false)),
 ];
-const CRON_JOB: &[Rule] = &[
+const CRON_JOB: &[DefaultRule] = &[
     zero("concurrencyPolicy", Text("Allow")),
     absent("suspend", Bool(false)),
     absent("successfulJobsHistoryLimit", Int(3)),
@@ -41,7 +41,7 @@ pub(super) fn default_job(object: &mut Object) {
         .filter(|labels| !is_empty(Some(labels)))
         .cloned();
     if let Some(labels) = labels {
-        workloads::label_if_unlabelled(object, labels);
+        workloads::default_labels(object, labels);
     }
     let Some(spec) = ensure(object, "spec") else {
         return;

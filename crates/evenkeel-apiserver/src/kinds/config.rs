@@ -124,7 +124,7 @@ pub(super) fn validate_config_map(object: &Value) -> Vec<FieldError> {
 }
 
 pub(super) fn validate_config_map_update(new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = frozen(new, old, &["data", "binaryData"]);
+    let mut errors = check_immutable(new, old, &["data", "binaryData"]);
     errors.extend(validate_config_map(new));
     errors
 }
@@ -172,13 +172,13 @@ pub(super) fn validate_secret(object: &Value) -> Vec<FieldError> {
 pub(super) fn validate_secret_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     immutable(&mut errors, new, old, &["type"]);
-    errors.extend(frozen(new, old, &["data"]));
+    errors.extend(check_immutable(new, old, &["data"]));
     errors.extend(validate_secret(new));
     errors
 }
 
 /// Requires that an object marked immutable neither changes nor becomes mutable again.
-fn frozen(new: &Value, old: &Value, keys: &[&str]) -> Vec<FieldError> {
+fn check_immutable(new: &Value, old: &Value, keys: &[&str]) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let marked = |object: &Value| object.get("immutable") == Some(&Value::Bool(true));
     if !marked(old) {

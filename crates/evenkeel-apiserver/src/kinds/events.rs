@@ -8,7 +8,7 @@ use crate::meta::{qualified_name, refuse};
 use super::check::same;
 use super::fill::{
     Constant::{Empty, Null, Text},
-    Object, Rule, absent, at, fill, text_at,
+    DefaultRule, Object, absent, at, fill, text_at,
 };
 
 /// Each field's name in `v1`, and in `events.k8s.io/v1`. Errors use the former.
@@ -24,7 +24,7 @@ pub(super) const FORMS: [(&str, &str); 7] = [
 const WORD_MAX: usize = 128;
 const NOTE_MAX: usize = 1024;
 
-const EVENT: &[Rule] = &[
+const EVENT: &[DefaultRule] = &[
     absent("involvedObject", Empty),
     absent("source", Empty),
     absent("firstTimestamp", Null),
@@ -33,7 +33,7 @@ const EVENT: &[Rule] = &[
     absent("reportingComponent", Text("")),
     absent("reportingInstance", Text("")),
 ];
-const NEW_EVENT: &[Rule] = &[
+const NEW_EVENT: &[DefaultRule] = &[
     absent("regarding", Empty),
     absent("deprecatedSource", Empty),
     absent("deprecatedFirstTimestamp", Null),

@@ -2,7 +2,7 @@
 //!
 //! The server distinguishes two kinds of "omitted": a field that is a pointer in Kubernetes' Go types counts as unset
 //! only when it is absent (or null), while a plain field also counts as unset when it has its zero value (`""` or
-//! `0`). A table of [`Rule`]s specifies which applies.
+//! `0`). A table of [`DefaultRule`]s specifies which applies.
 
 use serde_json::{Map, Value};
 
@@ -33,24 +33,24 @@ impl From<Constant> for Value {
 }
 
 /// The default of one field.
-pub(super) struct Rule {
+pub(super) struct DefaultRule {
     key: &'static str,
     value: Constant,
     replaces_zero: bool,
 }
 
 /// Returns the default of a field that counts as unset when it is absent or null.
-pub(super) const fn absent(key: &'static str, value: Constant) -> Rule {
-    Rule { key, value, replaces_zero: false }
+pub(super) const fn absent(key: &'static str, value: Constant) -> DefaultRule {
+    DefaultRule { key, value, replaces_zero: false }
 }
 
 /// Returns the default of a field that also counts as unset when it has its zero value.
-pub(super) const fn zero(key: &'static str, value: Constant) -> Rule {
-    Rule { key, value, replaces_zero: true }
+pub(super) const fn zero(key: &'static str, value: Constant) -> DefaultRule {
+    DefaultRule { key, value, replaces_zero: true }
 }
 
 /// Applies the rules to one object.
-pub(super) fn fill(object: &mut Object, rules: &[Rule]) {
+pub(super) fn fill(object: &mut Object, rules: &[DefaultRule]) {
     for rule in rules {
         let unset = match object.get(rule.key) {
             None | Some(Value::Null) => true,

@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 
 pub(crate) use convert::convert;
 pub(crate) use pod::{pod_grace_period, validate_ephemeral_containers_update};
-pub(crate) use services::{ServiceLedger, assign_service_addresses};
+pub(crate) use services::{ServiceAllocations, assign_service_addresses};
 
 use crate::field::FieldError;
 use check::{nonnegative, same};

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::fill::{Constant::Text, Object, Rule, absent, child, ensure, fill, is_empty, items, zero};
+use super::fill::{Constant::Text, DefaultRule, Object, absent, child, ensure, fill, is_empty, items, zero};
 
-const PROTOCOL: &[Rule] = &[zero("protocol", Text("TCP"))];
-const SLICE_PORT: &[Rule] = &[absent("name", Text("")), absent("protocol", Text("TCP"))];
-const POLICY_PORT: &[Rule] = &[absent("protocol", Text("TCP"))];
-const CLASS_PARAMETERS: &[Rule] = &[absent("scope", Text("Cluster"))];
+const PROTOCOL: &[DefaultRule] = &[zero("protocol", Text("TCP"))];
+const SLICE_PORT: &[DefaultRule] = &[absent("name", Text("")), absent("protocol", Text("TCP"))];
+const POLICY_PORT: &[DefaultRule] = &[absent("protocol", Text("TCP"))];
+const CLASS_PARAMETERS: &[DefaultRule] = &[absent("scope", Text("Cluster"))];
 
 pub(super) fn default_endpoints(object: &mut Object) {
     for subset in items(object, "subsets") {

@@ -18,7 +18,7 @@ const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].imag
 const BEST_EFFORT: &str = "BestEffort";
 
 /// Returns the QoS class of a pod from its specification.
-pub(super) fn class_of_service(spec: &Value) -> &'static str {
+pub(super) fn qos_class(spec: &Value) -> &'static str {
     /// Sums of cpu and memory, in billionths.
     #[derive(Default)]
     struct Sums([i128; 2]);
@@ -126,7 +126,7 @@ pub(super) fn prepare_create(pod: &mut Object) {
             "type": "PodScheduled",
         }]);
     }
-    status["qosClass"] = pod.get("spec").map_or(BEST_EFFORT, class_of_service).into();
+    status["qosClass"] = pod.get("spec").map_or(BEST_EFFORT, qos_class).into();
     pod.insert("status".into(), status);
 }
 

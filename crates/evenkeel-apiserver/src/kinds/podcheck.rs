@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::field::{Fault, FieldError};
+use crate::field::{FieldError, FieldFault};
 use crate::meta::{dns_label, refuse, validate_annotations, validate_labels};
 
 use super::check::supported;
@@ -153,7 +153,7 @@ fn mounts(errors: &mut Vec<FieldError>, container: &Value, path: &str, volumes: 
         }
         if !volumes.contains(&name) {
             errors.push(FieldError {
-                fault: Fault::NotFound,
+                fault: FieldFault::NotFound,
                 field: format!("{path}.name"),
                 value: Some(Value::from(name).to_string()),
                 detail: String::new(),

@@ -2,47 +2,47 @@
 
 use serde_json::{Map, Value, json};
 
-use super::fill::{Constant, Object, Rule, absent, child, ensure, fill, is_absent, is_empty, items, text, zero};
+use super::fill::{Constant, DefaultRule, Object, absent, child, ensure, fill, is_absent, is_empty, items, text, zero};
 use Constant::{Empty, Int, Text};
 
-const SPEC: &[Rule] = &[
+const SPEC: &[DefaultRule] = &[
     zero("dnsPolicy", Text("ClusterFirst")),
     zero("restartPolicy", Text("Always")),
     absent("securityContext", Empty),
     absent("terminationGracePeriodSeconds", Int(30)),
     zero("schedulerName", Text("default-scheduler")),
 ];
-const CONTAINER: &[Rule] = &[
+const CONTAINER: &[DefaultRule] = &[
     zero("terminationMessagePath", Text("/dev/termination-log")),
     zero("terminationMessagePolicy", Text("File")),
     absent("resources", Empty),
 ];
-const PROBE: &[Rule] = &[
+const PROBE: &[DefaultRule] = &[
     zero("timeoutSeconds", Int(1)),
     zero("periodSeconds", Int(10)),
     zero("successThreshold", Int(1)),
     zero("failureThreshold", Int(3)),
 ];
-const HTTP_GET: &[Rule] = &[zero("path", Text("/")), zero("scheme", Text("HTTP"))];
-const GRPC: &[Rule] = &[absent("service", Text(""))];
-const PORT: &[Rule] = &[zero("protocol", Text("TCP"))];
-const FIELD_REFERENCE: &[Rule] = &[zero("apiVersion", Text("v1"))];
-const RESOURCE_REFERENCE: &[Rule] = &[absent("divisor", Text("0"))];
+const HTTP_GET: &[DefaultRule] = &[zero("path", Text("/")), zero("scheme", Text("HTTP"))];
+const GRPC: &[DefaultRule] = &[absent("service", Text(""))];
+const PORT: &[DefaultRule] = &[zero("protocol", Text("TCP"))];
+const FIELD_REFERENCE: &[DefaultRule] = &[zero("apiVersion", Text("v1"))];
+const RESOURCE_REFERENCE: &[DefaultRule] = &[absent("divisor", Text("0"))];
 /// 0644
-const FILE_MODE: &[Rule] = &[absent("defaultMode", Int(420))];
-const HOST_PATH: &[Rule] = &[absent("type", Text(""))];
-const ISCSI: &[Rule] = &[zero("iscsiInterface", Text("default"))];
-const RBD: &[Rule] =
+const FILE_MODE: &[DefaultRule] = &[absent("defaultMode", Int(420))];
+const HOST_PATH: &[DefaultRule] = &[absent("type", Text(""))];
+const ISCSI: &[DefaultRule] = &[zero("iscsiInterface", Text("default"))];
+const RBD: &[DefaultRule] =
     &[zero("pool", Text("rbd")), zero("user", Text("admin")), zero("keyring", Text("/etc/ceph/keyring"))];
-const AZURE_DISK: &[Rule] = &[
+const AZURE_DISK: &[DefaultRule] = &[
     absent("cachingMode", Text("ReadWrite")),
     absent("kind", Text("Shared")),
     absent("fsType", Text("ext4")),
     absent("readOnly", Constant::Bool(false)),
 ];
-const SCALE_IO: &[Rule] = &[zero("storageMode", Text("ThinProvisioned")), zero("fsType", Text("xfs"))];
-const TOKEN: &[Rule] = &[absent("expirationSeconds", Int(3600))];
-const CLAIM_SPEC: &[Rule] = &[absent("volumeMode", Text("Filesystem"))];
+const SCALE_IO: &[DefaultRule] = &[zero("storageMode", Text("ThinProvisioned")), zero("fsType", Text("xfs"))];
+const TOKEN: &[DefaultRule] = &[absent("expirationSeconds", Int(3600))];
+const CLAIM_SPEC: &[DefaultRule] = &[absent("volumeMode", Text("Filesystem"))];
 const CONTAINER_LISTS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
 /// Sets the defaults of a pod template (`metadata` and `spec`) under `key`.
@@ -89,9 +89,9 @@ pub(super) fn default_pod(spec: &mut Object) {
     let host_network = spec.get("hostNetwork") == Some(&Value::Bool(true));
     for list in ["containers", "initContainers"] {
         for container in items(spec, list) {
-            request_what_is_limited(container);
+            default_requests_to_limits(container);
             if host_network {
-                open_host_ports(container);
+                default_host_ports(container);
             }
         }
     }
@@ -99,7 +99,7 @@ pub(super) fn default_pod(spec: &mut Object) {
 }
 
 /// Copies limits without a request to the requests.
-fn request_what_is_limited(container: &mut Object) {
+fn default_requests_to_limits(container: &mut Object) {
     let Some(resources) = child(container, "resources") else {
         return;
     };
@@ -114,7 +114,7 @@ fn request_what_is_limited(container: &mut Object) {
 }
 
 /// Sets the host ports of a pod on the host's network to its container ports.
-fn open_host_ports(container: &mut Object) {
+fn default_host_ports(container: &mut Object) {
     for port in items(container, "ports") {
         if port.get("hostPort").and_then(Value::as_i64).unwrap_or_default() == 0
             && let Some(number) = port.get("containerPort").cloned()

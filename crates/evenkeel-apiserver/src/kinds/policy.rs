@@ -4,19 +4,19 @@ use serde_json::{Value, json};
 
 use super::fill::{
     Constant::{Empty, Int, Text},
-    Object, Rule, absent, child, ensure, fill, is_absent, is_empty, items, text, zero,
+    DefaultRule, Object, absent, child, ensure, fill, is_absent, is_empty, items, text, zero,
 };
 
-const WEBHOOK: &[Rule] = &[
+const WEBHOOK: &[DefaultRule] = &[
     absent("failurePolicy", Text("Fail")),
     absent("matchPolicy", Text("Equivalent")),
     absent("namespaceSelector", Empty),
     absent("objectSelector", Empty),
     absent("timeoutSeconds", Int(10)),
 ];
-const MATCH_RESOURCES: &[Rule] =
+const MATCH_RESOURCES: &[DefaultRule] =
     &[absent("matchPolicy", Text("Equivalent")), absent("namespaceSelector", Empty), absent("objectSelector", Empty)];
-const QUEUING: &[Rule] = &[zero("handSize", Int(8)), zero("queues", Int(64)), zero("queueLengthLimit", Int(50))];
+const QUEUING: &[DefaultRule] = &[zero("handSize", Int(8)), zero("queues", Int(64)), zero("queueLengthLimit", Int(50))];
 /// The target CPU utilization, in percent, of an autoscaler without metrics.
 const DEFAULT_CPU_UTILIZATION: i64 = 80;
 

@@ -8,21 +8,21 @@ use crate::meta::{dns_label, refuse, validate_labels};
 use super::check::{same, supported};
 use super::fill::{
     Constant::{Bool, Text},
-    Object, Rule, absent, at, child, ensure, fill, is_absent, is_empty, items, list_at, text, text_at, zero,
+    DefaultRule, Object, absent, at, child, ensure, fill, is_absent, is_empty, items, list_at, text, text_at, zero,
 };
 use super::podcheck::in_port_range;
 
-const SERVICE: &[Rule] = &[zero("sessionAffinity", Text("None")), zero("type", Text("ClusterIP"))];
-const PORT: &[Rule] = &[zero("protocol", Text("TCP"))];
+const SERVICE: &[DefaultRule] = &[zero("sessionAffinity", Text("None")), zero("type", Text("ClusterIP"))];
+const PORT: &[DefaultRule] = &[zero("protocol", Text("TCP"))];
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30000..=32767;
 const DEFAULT_AFFINITY_SECONDS: i64 = 10800;
 
 /// The addresses (of `10.0.0.0/24`) and ports in use, which are not allocated again.
-pub(crate) trait ServiceLedger {
+pub(crate) trait ServiceAllocations {
     /// Returns whether another Service has this address.
-    fn address_taken(&self, address: &str) -> bool;
+    fn is_address_used(&self, address: &str) -> bool;
     /// Returns whether another Service has this node port.
-    fn node_port_taken(&self, port: i64) -> bool;
+    fn is_node_port_used(&self, port: i64) -> bool;
 }
 
 pub(super) fn default_service(object: &mut Object) {
@@ -72,14 +72,17 @@ pub(super) fn default_service(object: &mut Object) {
 
 /// Allocates the addresses and node ports of a Service, on create and on update: always the lowest free one, so that
 /// the same requests give the same results.
-pub(crate) fn assign_service_addresses(service: &mut Value, ledger: &dyn ServiceLedger) -> Result<(), FieldError> {
+pub(crate) fn assign_service_addresses(
+    service: &mut Value,
+    allocations: &dyn ServiceAllocations,
+) -> Result<(), FieldError> {
     let Some(spec) = service.get_mut("spec").and_then(Value::as_object_mut) else {
         return Ok(());
     };
     if text(spec, "type") == "ExternalName" {
         return Ok(());
     }
-    assign_cluster_ip(spec, ledger)?;
+    assign_cluster_ip(spec, allocations)?;
     default_families(spec);
     let wants_ports = match text(spec, "type") {
         "NodePort" => true,
@@ -87,21 +90,22 @@ pub(crate) fn assign_service_addresses(service: &mut Value, ledger: &dyn Service
         _ => false,
     };
     if wants_ports {
-        assign_node_ports(spec, ledger)?;
+        assign_node_ports(spec, allocations)?;
     }
     if wants_health_check_port(spec) && spec.get("healthCheckNodePort").and_then(Value::as_i64).unwrap_or_default() == 0
     {
-        let port = free_port(spec, ledger)?;
+        let port = free_port(spec, allocations)?;
         spec.insert("healthCheckNodePort".into(), port.into());
     }
     Ok(())
 }
 
-fn assign_cluster_ip(spec: &mut Object, ledger: &dyn ServiceLedger) -> Result<(), FieldError> {
+fn assign_cluster_ip(spec: &mut Object, allocations: &dyn ServiceAllocations) -> Result<(), FieldError> {
     let wanted = text(spec, "clusterIP").to_owned();
     match wanted.as_str() {
         "" => {
-            let free = (1..=254).map(|host| format!("10.0.0.{host}")).find(|address| !ledger.address_taken(address));
+            let free =
+                (1..=254).map(|host| format!("10.0.0.{host}")).find(|address| !allocations.is_address_used(address));
             let Some(address) = free else {
                 return Err(FieldError::invalid(
                     "spec.clusterIPs",
@@ -112,7 +116,7 @@ fn assign_cluster_ip(spec: &mut Object, ledger: &dyn ServiceLedger) -> Result<()
             spec.insert("clusterIPs".into(), json!([address]));
             spec.insert("clusterIP".into(), address.into());
         }
-        address if address != "None" && ledger.address_taken(address) => {
+        address if address != "None" && allocations.is_address_used(address) => {
             return Err(FieldError::invalid(
                 "spec.clusterIPs",
                 &json!([address]),
@@ -147,18 +151,18 @@ fn default_families(spec: &mut Object) {
     }
 }
 
-fn assign_node_ports(spec: &mut Object, ledger: &dyn ServiceLedger) -> Result<(), FieldError> {
+fn assign_node_ports(spec: &mut Object, allocations: &dyn ServiceAllocations) -> Result<(), FieldError> {
     for index in 0..list_length(spec, "ports") {
         let number = items(spec, "ports")
             .nth(index)
             .and_then(|port| port.get("nodePort").and_then(Value::as_i64))
             .unwrap_or_default();
         if number == 0 {
-            let free = free_port(spec, ledger)?;
+            let free = free_port(spec, allocations)?;
             if let Some(port) = items(spec, "ports").nth(index) {
                 port.insert("nodePort".into(), free.into());
             }
-        } else if ledger.node_port_taken(number) {
+        } else if allocations.is_node_port_used(number) {
             return Err(FieldError::invalid(
                 format!("spec.ports[{index}].nodePort"),
                 &Value::from(number),
@@ -169,7 +173,7 @@ fn assign_node_ports(spec: &mut Object, ledger: &dyn ServiceLedger) -> Result<()
     Ok(())
 }
 
-fn free_port(spec: &Object, ledger: &dyn ServiceLedger) -> Result<i64, FieldError> {
+fn free_port(spec: &Object, allocations: &dyn ServiceAllocations) -> Result<i64, FieldError> {
     let mine = |number: i64| {
         spec.get("ports")
             .and_then(Value::as_array)
@@ -177,7 +181,7 @@ fn free_port(spec: &Object, ledger: &dyn ServiceLedger) -> Result<i64, FieldErro
             .flatten()
             .any(|port| port.get("nodePort").and_then(Value::as_i64) == Some(number))
     };
-    NODE_PORTS.into_iter().find(|number| !mine(*number) && !ledger.node_port_taken(*number)).ok_or_else(|| {
+    NODE_PORTS.into_iter().find(|number| !mine(*number) && !allocations.is_node_port_used(*number)).ok_or_else(|| {
         let detail = "failed to allocate a nodePort: range is full";
         FieldError::invalid("spec.ports", &Value::from(0), detail)
     })

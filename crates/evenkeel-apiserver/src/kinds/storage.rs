@@ -8,18 +8,18 @@ use crate::meta::{dns_subdomain, refuse};
 use super::check::{same, supported};
 use super::fill::{
     Constant::{Bool, Text},
-    Object, Rule, absent, at, ensure, fill, is_empty, list_at, text_at, zero,
+    DefaultRule, Object, absent, at, ensure, fill, is_empty, list_at, text_at, zero,
 };
 use super::podspec;
 use super::quantity::billionths;
 
 const ACCESS_MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
-const PENDING: &[Rule] = &[zero("phase", Text("Pending"))];
-const VOLUME: &[Rule] =
+const PENDING: &[DefaultRule] = &[zero("phase", Text("Pending"))];
+const VOLUME: &[DefaultRule] =
     &[zero("persistentVolumeReclaimPolicy", Text("Retain")), absent("volumeMode", Text("Filesystem"))];
-const STORAGE_CLASS: &[Rule] =
+const STORAGE_CLASS: &[DefaultRule] =
     &[absent("reclaimPolicy", Text("Delete")), absent("volumeBindingMode", Text("Immediate"))];
-const CSI_DRIVER: &[Rule] = &[
+const CSI_DRIVER: &[DefaultRule] = &[
     absent("attachRequired", Bool(true)),
     absent("podInfoOnMount", Bool(false)),
     absent("storageCapacity", Bool(false)),

@@ -39,14 +39,14 @@ fn pod() -> Value {
     json!({"metadata": {"name": "p1"}, "spec": {"containers": [{"image": "busybox", "name": "c"}]}})
 }
 
-struct Taken(&'static [&'static str], &'static [i64]);
+struct UsedAddresses(&'static [&'static str], &'static [i64]);
 
-impl ServiceLedger for Taken {
-    fn address_taken(&self, address: &str) -> bool {
+impl ServiceAllocations for UsedAddresses {
+    fn is_address_used(&self, address: &str) -> bool {
         self.0.contains(&address)
     }
 
-    fn node_port_taken(&self, port: i64) -> bool {
+    fn is_node_port_used(&self, port: i64) -> bool {
         self.1.contains(&port)
     }
 }

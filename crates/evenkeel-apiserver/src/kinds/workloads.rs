@@ -7,18 +7,19 @@ use crate::field::FieldError;
 use super::check::{immutable, label_selector, matches, nonnegative, same, selects_all};
 use super::fill::{
     Constant::{Int, Text},
-    Object, Rule, absent, at, child, ensure, fill, is_empty, items, list_at, text, text_at, zero,
+    DefaultRule, Object, absent, at, child, ensure, fill, is_empty, items, list_at, text, text_at, zero,
 };
 use super::{podcheck, podspec, storage};
 
-const REPLICAS: &[Rule] = &[absent("replicas", Int(1))];
-const DEPLOYMENT: &[Rule] = &[absent("revisionHistoryLimit", Int(10)), absent("progressDeadlineSeconds", Int(600))];
-const DEPLOYMENT_ROLLING: &[Rule] = &[absent("maxUnavailable", Text("25%")), absent("maxSurge", Text("25%"))];
-const DAEMON_ROLLING: &[Rule] = &[absent("maxUnavailable", Int(1)), absent("maxSurge", Int(0))];
-const HISTORY: &[Rule] = &[absent("revisionHistoryLimit", Int(10))];
-const ROLLING: &[Rule] = &[zero("type", Text("RollingUpdate"))];
-const STATEFUL: &[Rule] = &[zero("podManagementPolicy", Text("OrderedReady")), absent("serviceName", Text(""))];
-const RETENTION: &[Rule] = &[zero("whenDeleted", Text("Retain")), zero("whenScaled", Text("Retain"))];
+const REPLICAS: &[DefaultRule] = &[absent("replicas", Int(1))];
+const DEPLOYMENT: &[DefaultRule] =
+    &[absent("revisionHistoryLimit", Int(10)), absent("progressDeadlineSeconds", Int(600))];
+const DEPLOYMENT_ROLLING: &[DefaultRule] = &[absent("maxUnavailable", Text("25%")), absent("maxSurge", Text("25%"))];
+const DAEMON_ROLLING: &[DefaultRule] = &[absent("maxUnavailable", Int(1)), absent("maxSurge", Int(0))];
+const HISTORY: &[DefaultRule] = &[absent("revisionHistoryLimit", Int(10))];
+const ROLLING: &[DefaultRule] = &[zero("type", Text("RollingUpdate"))];
+const STATEFUL: &[DefaultRule] = &[zero("podManagementPolicy", Text("OrderedReady")), absent("serviceName", Text(""))];
+const RETENTION: &[DefaultRule] = &[zero("whenDeleted", Text("Retain")), zero("whenScaled", Text("Retain"))];
 
 pub(super) fn default_deployment(object: &mut Object) {
     let Some(spec) = ensure(object, "spec") else {
@@ -94,12 +95,12 @@ pub(super) fn default_replication_controller(object: &mut Object) {
         }
     }
     if let Some(labels) = labels {
-        label_if_unlabelled(object, labels);
+        default_labels(object, labels);
     }
 }
 
 /// Copies the template's labels to an object without labels.
-pub(super) fn label_if_unlabelled(object: &mut Object, labels: Value) {
+pub(super) fn default_labels(object: &mut Object, labels: Value) {
     if let Some(metadata) = ensure(object, "metadata")
         && is_empty(metadata.get("labels"))
     {
@@ -107,7 +108,7 @@ pub(super) fn label_if_unlabelled(object: &mut Object, labels: Value) {
     }
 }
 
-fn rolling(spec: &mut Object, key: &str, rules: &[Rule]) {
+fn rolling(spec: &mut Object, key: &str, rules: &[DefaultRule]) {
     let Some(strategy) = ensure(spec, key) else { return };
     fill(strategy, ROLLING);
     if text(strategy, "type") == "RollingUpdate"

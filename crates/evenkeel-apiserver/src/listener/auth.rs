@@ -134,7 +134,7 @@ pub(crate) fn check_host(uri: &Uri, headers: &HeaderMap) -> Result<(), Box<Statu
             return Err(Box::new(Status::failure(
                 403,
                 Reason::FORBIDDEN,
-                format!("forbidden: this server asks for no credentials, so it does not answer to the host {name:?}"),
+                format!("forbidden: the server requires no credentials, so it rejects the host {name:?}"),
             )));
         }
     }

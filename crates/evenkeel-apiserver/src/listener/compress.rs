@@ -12,7 +12,7 @@ use http_body::Body as _;
 use crate::http_types::Body;
 
 /// The smallest body that is compressed.
-const WORTH_IT: u64 = 128 * 1024;
+const MIN_SIZE: u64 = 128 * 1024;
 
 /// Returns whether the client accepts gzip.
 pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
@@ -31,7 +31,7 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
 /// Compresses the response if its body is complete, large, and not encoded yet. Streams, such as watches, pass
 /// unchanged.
 pub(crate) fn gzip(mut response: Response<Body>) -> Response<Body> {
-    let large = response.body().size_hint().exact().is_some_and(|size| size > WORTH_IT);
+    let large = response.body().size_hint().exact().is_some_and(|size| size > MIN_SIZE);
     if !large || response.headers().contains_key(header::CONTENT_ENCODING) {
         return response;
     }

@@ -17,10 +17,10 @@ use crate::logs::PodLogs;
 use crate::store::StoreStats;
 
 #[derive(Default)]
-pub(crate) struct FakeHandler(Arc<Mutex<State>>);
+pub(crate) struct FakeHandler(Arc<Mutex<FakeState>>);
 
 #[derive(Default)]
-struct State {
+struct FakeState {
     revision: u64,
     objects: BTreeMap<String, Value>,
     events: Vec<(u64, Bytes)>,
@@ -32,7 +32,7 @@ struct State {
 }
 
 impl FakeHandler {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FakeState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -47,7 +47,7 @@ impl FakeHandler {
     }
 }
 
-impl State {
+impl FakeState {
     fn wake(&mut self) {
         self.wakers.drain(..).for_each(Waker::wake);
     }
@@ -120,9 +120,9 @@ fn parameter(request: &ApiRequest, name: &str) -> Option<u64> {
 }
 
 /// A fixed time for the fake's logs, which stay empty.
-struct Timeless;
+struct FixedTime;
 
-impl crate::env::Env for Timeless {
+impl crate::env::Env for FixedTime {
     fn wall(&self) -> jiff::Timestamp {
         jiff::Timestamp::UNIX_EPOCH
     }
@@ -155,7 +155,7 @@ impl Handler for FakeHandler {
             }
             ["api", "v1", "namespaces", _, "configmaps"] if watch => {
                 drop(state);
-                let stream = ToyWatch::open(Arc::clone(&self.0), revision);
+                let stream = FakeWatch::open(Arc::clone(&self.0), revision);
                 return HandlerOutcome::Response(json_response(StatusCode::OK, Body::stream(stream)));
             }
             ["api", "v1", "namespaces", _, "configmaps"] if revision > state.revision && !waited => {
@@ -196,7 +196,7 @@ impl Handler for FakeHandler {
     }
 
     fn logs(&self) -> PodLogs {
-        PodLogs::new(Arc::new(Timeless))
+        PodLogs::new(Arc::new(FixedTime))
     }
 
     fn user_of_token(&self, _: &[u8]) -> Option<User> {
@@ -239,15 +239,15 @@ impl FrameStream for Frames {
     }
 }
 
-struct ToyWatch {
-    state: Arc<Mutex<State>>,
+struct FakeWatch {
+    state: Arc<Mutex<FakeState>>,
     initial: std::vec::IntoIter<Bytes>,
     after: u64,
     epoch: u64,
 }
 
-impl ToyWatch {
-    fn open(state: Arc<Mutex<State>>, revision: u64) -> Self {
+impl FakeWatch {
+    fn open(state: Arc<Mutex<FakeState>>, revision: u64) -> Self {
         let (initial, after, epoch) = {
             let now = state.lock().unwrap_or_else(PoisonError::into_inner);
             match revision {
@@ -258,11 +258,11 @@ impl ToyWatch {
                 revision => (Vec::new(), revision, now.epoch),
             }
         };
-        ToyWatch { state, initial: initial.into_iter(), after, epoch }
+        FakeWatch { state, initial: initial.into_iter(), after, epoch }
     }
 }
 
-impl FrameStream for ToyWatch {
+impl FrameStream for FakeWatch {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ConnectionCut>>> {
         let this = self.get_mut();
         if let Some(frame) = this.initial.next() {

@@ -23,7 +23,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::auth::ClientCertificate;
-use super::service::{Caller, InProcess, Peer, Shared};
+use super::service::{Caller, InProcess, Peer, ServerShared};
 use super::tls::Identity;
 use crate::faults::Orders;
 
@@ -57,14 +57,14 @@ pub struct ConnectionCounts {
     /// Accepted since the start.
     pub accepted: u64,
     /// Closed at once because of the connection limit.
-    pub turned_away: u64,
+    pub rejected: u64,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     open: AtomicU64,
     accepted: AtomicU64,
-    turned_away: AtomicU64,
+    rejected: AtomicU64,
 }
 
 impl Counters {
@@ -72,31 +72,31 @@ impl Counters {
         ConnectionCounts {
             open: self.open.load(Ordering::Relaxed),
             accepted: self.accepted.load(Ordering::Relaxed),
-            turned_away: self.turned_away.load(Ordering::Relaxed),
+            rejected: self.rejected.load(Ordering::Relaxed),
         }
     }
 }
 
 /// A running listener. Dropping it stops it at once.
 #[derive(Debug)]
-pub(crate) struct Listening {
+pub(crate) struct ListenerHandle {
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
     pub(crate) counters: Arc<Counters>,
 }
 
-impl Listening {
+impl ListenerHandle {
     pub(crate) fn start(
         listener: TcpListener,
         address: SocketAddr,
         tls: Option<Arc<Identity>>,
-        shared: Arc<Shared>,
+        shared: Arc<ServerShared>,
         max_connections: u64,
     ) -> Self {
         let (stop, stopped) = watch::channel(false);
         let counters = Arc::new(Counters::default());
-        let front = Front { address, tls, shared, counters: Arc::clone(&counters), max_connections, stopped };
-        Listening { stop, task: tokio::spawn(front.run(listener)), counters }
+        let acceptor = Acceptor { address, tls, shared, counters: Arc::clone(&counters), max_connections, stopped };
+        ListenerHandle { stop, task: tokio::spawn(acceptor.run(listener)), counters }
     }
 
     /// Stops accepting, lets requests finish for a moment, and returns when every socket is closed.
@@ -107,7 +107,7 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for ListenerHandle {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -122,16 +122,16 @@ enum Port {
     Lost,
 }
 
-struct Front {
+struct Acceptor {
     address: SocketAddr,
     tls: Option<Arc<Identity>>,
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
     counters: Arc<Counters>,
     max_connections: u64,
     stopped: watch::Receiver<bool>,
 }
 
-impl Front {
+impl Acceptor {
     async fn run(mut self, listener: TcpListener) {
         let mut port = Port::Open(listener);
         let mut known = Orders::default();
@@ -140,7 +140,7 @@ impl Front {
         loop {
             tokio::select! {
                 biased;
-                () = told_to_stop(&mut stopped) => break,
+                () = stop_requested(&mut stopped) => break,
                 orders = poll_fn(|cx| self.shared.faults.poll_orders(known, cx)) => {
                     if orders.cuts != known.cuts {
                         connections.shutdown().await;
@@ -152,7 +152,7 @@ impl Front {
                 accepted = accept(&mut port, self.address, known.refuse) => match accepted {
                     Ok((stream, peer)) => self.admit(stream, peer, &mut connections),
                     Err(error) => {
-                        tracing::warn!(%error, address = %self.address, "accepting a connection failed");
+                        tracing::warn!(%error, address = %self.address, "accept failed; retrying");
                         sleep(ACCEPT_AGAIN).await;
                     }
                 },
@@ -186,13 +186,13 @@ impl Front {
 
     fn admit(&mut self, stream: TcpStream, peer: SocketAddr, connections: &mut JoinSet<()>) {
         if connections.len() as u64 >= self.max_connections {
-            self.counters.turned_away.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(%peer, limit = self.max_connections, "too many connections: closing a new one");
+            self.counters.rejected.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(%peer, limit = self.max_connections, "too many connections; closing the new one");
             return;
         }
         self.counters.accepted.fetch_add(1, Ordering::Relaxed);
         self.counters.open.fetch_add(1, Ordering::Relaxed);
-        let open = Open(Arc::clone(&self.counters));
+        let open = ConnectionGuard(Arc::clone(&self.counters));
         let (tls, shared, stopped) = (self.tls.clone(), Arc::clone(&self.shared), self.stopped.clone());
         connections.spawn(async move {
             let _open = open;
@@ -202,9 +202,9 @@ impl Front {
 }
 
 /// Counts a connection until it is dropped.
-struct Open(Arc<Counters>);
+struct ConnectionGuard(Arc<Counters>);
 
-impl Drop for Open {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
@@ -230,7 +230,7 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Returns when the server stops, or its handle is dropped.
-async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
+async fn stop_requested(stopped: &mut watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stop| *stop).await;
 }
 
@@ -248,7 +248,7 @@ async fn connection(
     stream: TcpStream,
     peer: SocketAddr,
     tls: Option<Arc<Identity>>,
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
     stopped: watch::Receiver<bool>,
 ) {
     // Without this option, small events wait for the acknowledgement of earlier ones.
@@ -263,7 +263,7 @@ async fn connection(
             serve(stream, peer, certificate, shared, stopped).await;
         }
         Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
-        Err(_) => tracing::debug!(%peer, "TLS handshake took too long"),
+        Err(_) => tracing::debug!(%peer, "TLS handshake timed out"),
     }
 }
 
@@ -271,7 +271,7 @@ async fn serve<S>(
     stream: S,
     address: SocketAddr,
     certificate: ClientCertificate,
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
     mut stopped: watch::Receiver<bool>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -281,7 +281,7 @@ async fn serve<S>(
     let asked = &asked;
     let service = service_fn(move |request: http::Request<Incoming>| {
         asked.store(true, Ordering::Relaxed);
-        InProcess::new(Arc::clone(&shared), Caller::Outside(Arc::clone(&peer))).serve(request)
+        InProcess::new(Arc::clone(&shared), Caller::Network(Arc::clone(&peer))).serve(request)
     });
     let builder = protocols();
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
@@ -295,14 +295,14 @@ async fn serve<S>(
                 }
                 return;
             }
-            () = told_to_stop(&mut stopped), if !stopping => {
+            () = stop_requested(&mut stopped), if !stopping => {
                 stopping = true;
                 connection.as_mut().graceful_shutdown();
             }
             () = &mut first_head, if waiting => {
                 waiting = false;
                 if !asked.load(Ordering::Relaxed) {
-                    tracing::debug!(peer = %address, "no request came in time");
+                    tracing::debug!(peer = %address, "no request in time; closing");
                     return;
                 }
             }

@@ -10,12 +10,12 @@ pub(crate) mod auth;
 mod compress;
 #[cfg(test)]
 pub(crate) mod fake_handler;
+mod fault_body;
 mod fault_endpoint;
-mod faulty;
 pub(crate) mod http;
 mod impersonate;
-mod receive;
-mod records;
+mod request_body;
+mod request_log;
 pub(crate) mod service;
 #[cfg(test)]
 mod tests;
@@ -24,8 +24,8 @@ pub(crate) mod tls;
 use std::task::{Context, Poll};
 
 pub(crate) use fault_endpoint::FaultEndpoint;
-pub(crate) use records::Records;
-pub use records::RequestRecord;
+pub(crate) use request_log::RequestLog;
+pub use request_log::RequestRecord;
 pub use service::InProcess;
 
 use crate::engine::Snapshot;

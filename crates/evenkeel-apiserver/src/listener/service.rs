@@ -13,14 +13,14 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, he
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::auth::{self, Authenticator, ClientCertificate};
-use super::faulty::{CutAfter, FaultyWatch};
+use super::fault_body::{CutAfterBytes, FaultInjectingWatch};
 use super::impersonate::impersonate;
-use super::receive::{self, Refusal};
-use super::{FaultEndpoint, Handler, Records, RequestRecord, compress};
+use super::request_body::{self, RequestBodyError};
+use super::{FaultEndpoint, Handler, RequestLog, RequestRecord, compress};
 use crate::env::{self, Env};
 use crate::faults::framing::Framing;
 use crate::faults::subject::Subject;
-use crate::faults::{Fate, Faults, Plan};
+use crate::faults::{Faults, Plan, RequestOutcome};
 use crate::http_types::{ApiRequest, Body, ConnectionCut, HandlerOutcome, User};
 use crate::negotiate::{status_response, status_response_to};
 
@@ -30,18 +30,18 @@ const AWAIT_REVISION: Duration = Duration::from_secs(3);
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// The state that all transports of one server share.
-pub(crate) struct Shared {
+pub(crate) struct ServerShared {
     pub(crate) handler: Arc<dyn Handler>,
     pub(crate) env: Arc<dyn Env>,
     pub(crate) auth: Authenticator,
     pub(crate) faults: Faults,
     pub(crate) fault_endpoint: Option<FaultEndpoint>,
-    pub(crate) records: Records,
+    pub(crate) request_log: RequestLog,
     /// The monotonic time at which the server started.
     pub(crate) started: Duration,
 }
 
-impl Shared {
+impl ServerShared {
     /// Returns the time since the server's start.
     pub(crate) fn uptime(&self) -> Duration {
         self.env.monotonic().saturating_sub(self.started)
@@ -52,9 +52,9 @@ impl Shared {
 #[derive(Clone, Debug)]
 pub(crate) enum Caller {
     /// From inside this process, as this user, without authentication.
-    Inside(Arc<User>),
+    InProcess(Arc<User>),
     /// Over a connection.
-    Outside(Arc<Peer>),
+    Network(Arc<Peer>),
 }
 
 /// The peer of a connection.
@@ -79,18 +79,18 @@ pub(crate) struct Peer {
 /// An error means the same as a broken connection: a fault dropped the response.
 #[derive(Clone)]
 pub struct InProcess {
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
     caller: Caller,
 }
 
 impl InProcess {
-    pub(crate) fn new(shared: Arc<Shared>, caller: Caller) -> Self {
+    pub(crate) fn new(shared: Arc<ServerShared>, caller: Caller) -> Self {
         InProcess { shared, caller }
     }
 
     /// Returns the same service for requests of another user, with the group `system:authenticated` added.
     pub fn acting_as(&self, user: User) -> Self {
-        InProcess { shared: Arc::clone(&self.shared), caller: Caller::Inside(Arc::new(auth::authenticated(user))) }
+        InProcess { shared: Arc::clone(&self.shared), caller: Caller::InProcess(Arc::new(auth::authenticated(user))) }
     }
 
     pub(crate) async fn serve<B: http_body::Body>(self, request: Request<B>) -> Result<Response<Body>, ConnectionCut> {
@@ -107,7 +107,7 @@ impl InProcess {
             self.finish(response.headers_mut(), audit_id);
             record.status = Some(response.status());
         }
-        self.shared.records.push(record);
+        self.shared.request_log.push(record);
         outcome
     }
 
@@ -139,39 +139,40 @@ impl InProcess {
         if !plan.delay.is_zero() {
             sleep(plan.delay).await;
         }
-        match plan.fate {
-            Fate::Answer(status) => return Ok(status_response_to(&parts.headers, &parts.uri, &status)),
-            Fate::Drop => return Err(ConnectionCut),
-            Fate::Hang => std::future::pending::<()>().await,
-            Fate::Handle | Fate::HandleThenDrop | Fate::ReadThenDrop => {}
+        match plan.outcome {
+            RequestOutcome::Respond(status) => return Ok(status_response_to(&parts.headers, &parts.uri, &status)),
+            RequestOutcome::Drop => return Err(ConnectionCut),
+            RequestOutcome::Hang => std::future::pending::<()>().await,
+            RequestOutcome::Handle | RequestOutcome::HandleThenDrop | RequestOutcome::ReadThenDrop => {}
         }
-        let body = match receive::body(body).await {
+        let body = match request_body::read(body).await {
             Ok(body) => body,
-            Err(Refusal::Gone) => return Err(ConnectionCut),
-            Err(Refusal::Answer(status)) => {
+            Err(RequestBodyError::Disconnected) => return Err(ConnectionCut),
+            Err(RequestBodyError::Rejected(status)) => {
                 return Ok(closing(status_response_to(&parts.headers, &parts.uri, &status)));
             }
         };
-        if plan.fate == Fate::ReadThenDrop {
+        if plan.outcome == RequestOutcome::ReadThenDrop {
             return Err(ConnectionCut);
         }
         let request = ApiRequest { method: parts.method, uri: parts.uri, headers: parts.headers, body, user };
         let mut response = self.handle(&request).await;
-        if plan.fate == Fate::HandleThenDrop {
+        if plan.outcome == RequestOutcome::HandleThenDrop {
             return Err(ConnectionCut);
         }
-        if matches!(self.caller, Caller::Outside(_)) && compress::accepts_gzip(&request.headers) {
+        if matches!(self.caller, Caller::Network(_)) && compress::accepts_gzip(&request.headers) {
             response = compress::gzip(response);
         }
         let watch = subject.filter(|subject| subject.is_watch() && response.status() == StatusCode::OK);
         if let Some(subject) = watch {
             let framing = Framing::of(response.headers());
             let shared = Arc::clone(&self.shared);
-            response = response
-                .map(|body| Body::stream(FaultyWatch::new(body, shared, subject, plan.seen, plan.watch, framing)));
+            response = response.map(|body| {
+                Body::stream(FaultInjectingWatch::new(body, shared, subject, plan.seen, plan.watch, framing))
+            });
         }
         if let Some(bytes) = plan.reset_after {
-            response = response.map(|body| Body::stream(CutAfter::new(body, bytes)));
+            response = response.map(|body| Body::stream(CutAfterBytes::new(body, bytes)));
         }
         Ok(response)
     }
@@ -182,7 +183,7 @@ impl InProcess {
         parts: &Parts,
         body: B,
     ) -> Result<Response<Body>, ConnectionCut> {
-        if let Caller::Outside(peer) = &self.caller {
+        if let Caller::Network(peer) = &self.caller {
             let local = peer.address.ip().to_canonical().is_loopback();
             let admitted = if local {
                 auth::check_host(&parts.uri, &parts.headers).and_then(|()| endpoint.admits(&parts.headers))
@@ -197,25 +198,25 @@ impl InProcess {
                 return Ok(closing(status_response(&status)));
             }
         }
-        match receive::body(body).await {
+        match request_body::read(body).await {
             Ok(body) => Ok(FaultEndpoint::handle(&self.shared.faults, &parts.method, parts.uri.path(), &body)),
-            Err(Refusal::Gone) => Err(ConnectionCut),
-            Err(Refusal::Answer(status)) => Ok(closing(status_response(&status))),
+            Err(RequestBodyError::Disconnected) => Err(ConnectionCut),
+            Err(RequestBodyError::Rejected(status)) => Ok(closing(status_response(&status))),
         }
     }
 
     fn user(&self, parts: &Parts) -> Result<User, Box<Status>> {
         let auth = &self.shared.auth;
         let authorization = parts.headers.get(header::AUTHORIZATION);
-        let handed_out = |token: &[u8]| self.shared.handler.user_of_token(token);
+        let issued = |token: &[u8]| self.shared.handler.user_of_token(token);
         match &self.caller {
-            Caller::Inside(user) if authorization.is_none() => Ok(User::clone(user)),
-            Caller::Inside(_) => auth.authenticate(authorization, &ClientCertificate::Absent, handed_out),
-            Caller::Outside(peer) => {
+            Caller::InProcess(user) if authorization.is_none() => Ok(User::clone(user)),
+            Caller::InProcess(_) => auth.authenticate(authorization, &ClientCertificate::Absent, issued),
+            Caller::Network(peer) => {
                 if auth.checks_host {
                     auth::check_host(&parts.uri, &parts.headers)?;
                 }
-                auth.authenticate(authorization, &peer.certificate, handed_out)
+                auth.authenticate(authorization, &peer.certificate, issued)
             }
         }
     }
@@ -242,11 +243,11 @@ impl InProcess {
                 let status = Status::internal("the store waits for a revision without end");
                 return status_response_to(&request.headers, &request.uri, &status);
             }
-            let patience = allotted.map_or(AWAIT_REVISION, |allotted| allotted.min(AWAIT_REVISION));
-            let deadline = *deadline.get_or_insert_with(|| Instant::now() + patience);
+            let timeout = allotted.map_or(AWAIT_REVISION, |allotted| allotted.min(AWAIT_REVISION));
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + timeout);
             let reached = timeout_at(deadline, poll_fn(|cx| handler.poll_revision(revision, cx))).await;
             waited = reached.is_err();
-            if waited && patience < AWAIT_REVISION {
+            if waited && timeout < AWAIT_REVISION {
                 let message = "Timeout: request did not complete within the allotted timeout";
                 let status = Status::failure(504, Reason::TIMEOUT, message);
                 return status_response_to(&request.headers, &request.uri, &status);

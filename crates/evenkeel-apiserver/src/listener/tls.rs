@@ -28,10 +28,10 @@ use crate::http_types::User;
 #[non_exhaustive]
 pub enum TlsError {
     /// A certificate could not be generated.
-    #[error("making a certificate failed")]
+    #[error("failed to generate a certificate")]
     Certificate(#[source] rcgen::Error),
     /// rustls rejected the generated configuration.
-    #[error("setting up TLS failed")]
+    #[error("failed to set up TLS")]
     Setup(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
@@ -106,7 +106,7 @@ impl Identity {
         match self.clients.verify_client_cert(leaf, intermediates, UnixTime::now()) {
             Ok(_) => user_of(leaf).map_or(ClientCertificate::Invalid, ClientCertificate::Valid),
             Err(error) => {
-                tracing::warn!(%error, "a client's certificate is not valid");
+                tracing::warn!(%error, "invalid client certificate");
                 ClientCertificate::Invalid
             }
         }

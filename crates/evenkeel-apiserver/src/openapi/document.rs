@@ -15,7 +15,7 @@ static FACTS: &str = include_str!("../../data/openapi-schemas-1.37.json");
 /// The published schemas by name, as text: documents copy them verbatim.
 static SCHEMAS: LazyLock<HashMap<&'static str, &'static RawValue>> = LazyLock::new(|| {
     #[expect(clippy::expect_used, reason = "the facts are part of the program, and a test reads them")]
-    serde_json::from_str(FACTS).expect("the embedded OpenAPI facts are sound")
+    serde_json::from_str(FACTS).expect("the embedded OpenAPI facts are valid")
 });
 
 const REFERENCE: &str = "#/components/schemas/";

@@ -52,11 +52,11 @@ struct Operation<'a> {
     #[serde(rename = "x-kubernetes-action")]
     action: &'static str,
     #[serde(rename = "x-kubernetes-group-version-kind")]
-    kind: Kind<'a>,
+    kind: KindReference<'a>,
 }
 
 #[derive(Clone, Copy, Serialize)]
-struct Kind<'a> {
+struct KindReference<'a> {
     group: &'a str,
     version: &'a str,
     kind: &'a str,
@@ -68,11 +68,11 @@ struct Parameter {
     r#in: &'static str,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     required: bool,
-    schema: Type,
+    schema: ParameterType,
 }
 
 #[derive(Serialize)]
-struct Type {
+struct ParameterType {
     r#type: &'static str,
     #[serde(rename = "uniqueItems")]
     unique: bool,
@@ -127,11 +127,11 @@ impl SchemaUse {
 }
 
 const fn query(name: &'static str, r#type: &'static str) -> Parameter {
-    Parameter { name, r#in: "query", required: false, schema: Type { r#type, unique: true } }
+    Parameter { name, r#in: "query", required: false, schema: ParameterType { r#type, unique: true } }
 }
 
 const fn path(name: &'static str) -> Parameter {
-    Parameter { name, r#in: "path", required: true, schema: Type { r#type: "string", unique: true } }
+    Parameter { name, r#in: "path", required: true, schema: ParameterType { r#type: "string", unique: true } }
 }
 
 static NAME: Parameter = path("name");
@@ -204,14 +204,14 @@ struct Writer<'a> {
     scope: String,
     /// `apps_v1`
     tag: String,
-    kind: Kind<'a>,
+    kind: KindReference<'a>,
 }
 
 /// The properties in which operations differ.
-struct Sketch<'a> {
+struct OperationSpec<'a> {
     id: String,
     action: &'static str,
-    kind: Kind<'a>,
+    kind: KindReference<'a>,
     parameters: Vec<&'static Parameter>,
     body: Option<BTreeMap<&'static str, Content>>,
     answer: BTreeMap<&'static str, Content>,
@@ -230,22 +230,22 @@ impl<'a> Writer<'a> {
             schema: schema_name(resource),
             scope: format!("{camel}{}", capitalised(&resource.version)),
             tag: format!("{}_{}", short.replace(['.', '-'], "_"), resource.version),
-            kind: Kind { group: &resource.group, version: &resource.version, kind: &resource.kind },
+            kind: KindReference { group: &resource.group, version: &resource.version, kind: &resource.kind },
         }
     }
 
-    fn operation(&self, sketch: Sketch<'a>) -> Operation<'a> {
+    fn operation(&self, spec: OperationSpec<'a>) -> Operation<'a> {
         Operation {
             tags: [self.tag.clone()],
-            operation_id: sketch.id,
-            parameters: sketch.parameters,
-            request_body: sketch.body.map(|content| RequestBody {
-                required: sketch.action != "delete" && sketch.action != "deletecollection",
+            operation_id: spec.id,
+            parameters: spec.parameters,
+            request_body: spec.body.map(|content| RequestBody {
+                required: spec.action != "delete" && spec.action != "deletecollection",
                 content,
             }),
-            responses: Responses { ok: Response { description: "OK", content: sketch.answer } },
-            action: sketch.action,
-            kind: sketch.kind,
+            responses: Responses { ok: Response { description: "OK", content: spec.answer } },
+            action: spec.action,
+            kind: spec.kind,
         }
     }
 
@@ -268,7 +268,7 @@ impl<'a> Writer<'a> {
     }
 
     fn list(&self, id: String) -> Operation<'a> {
-        self.operation(Sketch {
+        self.operation(OperationSpec {
             id,
             action: "list",
             kind: self.kind,
@@ -288,7 +288,7 @@ impl<'a> Writer<'a> {
         PathItem {
             get: self.resource.has_verb("list").then(|| self.list(format!("list{scope}{subject}"))),
             post: self.resource.has_verb("create").then(|| {
-                self.operation(Sketch {
+                self.operation(OperationSpec {
                     id: format!("create{scope}{subject}"),
                     action: "post",
                     kind: self.kind,
@@ -298,7 +298,7 @@ impl<'a> Writer<'a> {
                 })
             }),
             delete: self.resource.has_verb("deletecollection").then(|| {
-                self.operation(Sketch {
+                self.operation(OperationSpec {
                     id: format!("delete{scope}Collection{subject}"),
                     action: "deletecollection",
                     kind: self.kind,
@@ -317,7 +317,7 @@ impl<'a> Writer<'a> {
         let mut item = self.reads_and_writes(&self.resource.verbs, self.kind, &self.schema, &subject, "");
         item.delete = self.resource.has_verb("delete").then(|| {
             let answer = if self.resource.strategy.delete_returns_object { &self.schema } else { STATUS };
-            self.operation(Sketch {
+            self.operation(OperationSpec {
                 id: format!("delete{}{subject}", self.scope),
                 action: "delete",
                 kind: self.kind,
@@ -330,7 +330,7 @@ impl<'a> Writer<'a> {
     }
 
     fn subresource(&self, subresource: &'a Subresource) -> PathItem<'a> {
-        let kind = Kind {
+        let kind = KindReference {
             group: &subresource.response_group,
             version: &subresource.response_version,
             kind: &subresource.response_kind,
@@ -344,7 +344,7 @@ impl<'a> Writer<'a> {
         }
         let mut item = self.reads_and_writes(&subresource.verbs, kind, &schema, &subject, &part);
         item.post = has(&subresource.verbs, "create").then(|| {
-            self.operation(Sketch {
+            self.operation(OperationSpec {
                 id: format!("create{}{subject}{part}", self.scope),
                 action: "post",
                 kind,
@@ -356,11 +356,11 @@ impl<'a> Writer<'a> {
         item
     }
 
-    fn connection(&self, subresource: &Subresource, kind: Kind<'a>, part: &str) -> PathItem<'a> {
+    fn connection(&self, subresource: &Subresource, kind: KindReference<'a>, part: &str) -> PathItem<'a> {
         let subject = self.subject();
         let connect = |verb: &str, method: &str| {
             has(&subresource.verbs, verb).then(|| {
-                self.operation(Sketch {
+                self.operation(OperationSpec {
                     id: format!("connect{}{method}{subject}{part}", self.scope),
                     action: if subresource.name == "log" { "get" } else { "connect" },
                     kind,
@@ -386,14 +386,14 @@ impl<'a> Writer<'a> {
     fn reads_and_writes(
         &self,
         verbs: &[String],
-        kind: Kind<'a>,
+        kind: KindReference<'a>,
         schema: &str,
         subject: &str,
         part: &str,
     ) -> PathItem<'a> {
         let operation = |verb: &str, word: &str, action, parameters, body| {
             has(verbs, verb).then(|| {
-                self.operation(Sketch {
+                self.operation(OperationSpec {
                     id: format!("{word}{}{subject}{part}", self.scope),
                     action,
                     kind,

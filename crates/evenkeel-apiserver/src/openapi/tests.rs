@@ -137,7 +137,7 @@ fn dis_14_every_stored_kind_can_be_patched_with_field_validation() {
 }
 
 #[test]
-fn dis_14_every_reference_leads_somewhere_and_names_are_unique() {
+fn dis_14_every_reference_resolves_and_names_are_unique() {
     let registry = with_foo();
     for version in registry.groups().iter().flat_map(|group| &group.versions) {
         let text = String::from_utf8(version_document(version).json.to_vec()).unwrap();
@@ -214,7 +214,7 @@ fn dis_15_a_definition_changes_its_own_hash_only() {
 }
 
 #[test]
-fn dis_16_documents_are_made_once() {
+fn dis_16_documents_are_encoded_once() {
     let registry = with_foo();
     let version = registry.group("apps").unwrap().version("v1").unwrap();
     let first = version_document(version).json.as_ptr();

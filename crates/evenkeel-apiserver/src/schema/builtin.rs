@@ -7,7 +7,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use serde_json::{Map, Value};
 
-use super::{Form, List, Node, Patching, Schema};
+use super::{Form, List, Patching, Schema, SchemaNode};
 
 /// A JSON object from OpenAPI names to schemas, without white space, sorted by name.
 const DOCUMENT: &str = include_str!("../../data/openapi-schemas-1.37.json");
@@ -95,7 +95,7 @@ const NULLS: &[(&str, &[&str])] = &[
 ];
 
 /// Compiles the node of a named type. Text that is not a schema accepts any value; the document has none.
-pub(super) fn compile(id: &'static str, text: &str) -> Node {
+pub(super) fn compile(id: &'static str, text: &str) -> SchemaNode {
     let special = match id {
         "io.k8s.apimachinery.pkg.apis.meta.v1.Time" => Some(Form::Time),
         "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime" => Some(Form::MicroTime),
@@ -107,14 +107,14 @@ pub(super) fn compile(id: &'static str, text: &str) -> Node {
         _ => None,
     };
     if let Some(form) = special {
-        return Node {
+        return SchemaNode {
             form,
             alternative: lookup(JSON_SCHEMA).filter(|_| form == Form::ObjectOrElse),
-            ..Node::default()
+            ..SchemaNode::default()
         };
     }
     let Ok(Value::Object(source)) = serde_json::from_str(text) else {
-        return Node::default();
+        return SchemaNode::default();
     };
     let mut node = read(&source);
     if let Some((_, names)) = NULLS.iter().find(|(candidate, _)| *candidate == id) {
@@ -123,11 +123,11 @@ pub(super) fn compile(id: &'static str, text: &str) -> Node {
     node
 }
 
-fn read(source: &Map<String, Value>) -> Node {
+fn read(source: &Map<String, Value>) -> SchemaNode {
     let text = |key: &str| source.get(key).and_then(Value::as_str);
     let reference =
         text("$ref").or_else(|| source.get("allOf")?.as_array()?.iter().find_map(|part| part.get("$ref")?.as_str()));
-    let mut node = Node {
+    let mut node = SchemaNode {
         target: reference.and_then(|reference| lookup(reference.rsplit('/').next()?)),
         default: source.get("default").cloned(),
         form: match (text("type"), text("format")) {
@@ -146,7 +146,7 @@ fn read(source: &Map<String, Value>) -> Node {
         atomic: text("x-kubernetes-map-type") == Some("atomic"),
         required: strings(source.get("required")).map(Box::from).collect(),
         choices: source.get("enum").and_then(Value::as_array).cloned().unwrap_or_default(),
-        ..Node::default()
+        ..SchemaNode::default()
     };
     let child = |source: &Value| source.as_object().map(|source| Schema::owned(read(source)));
     node.items = source.get("items").and_then(child).map(Box::new);

@@ -11,7 +11,7 @@ use evenkeel_core::{Reason, Status};
 use serde_json::{Map, Value};
 
 use super::path::Path;
-use super::{Form, MAX_DEPTH, MAX_REPORTS, Node, Schema, quantity, time};
+use super::{Form, MAX_DEPTH, MAX_REPORTS, Schema, SchemaNode, quantity, time};
 use crate::go_json;
 
 /// Why a body could not be decoded: the text after `… cannot be handled as a {Kind}: `.
@@ -126,7 +126,7 @@ impl Decoder {
     fn structure(
         &mut self,
         schema: &Schema,
-        shape: &Node,
+        shape: &SchemaNode,
         object: &mut Map<String, Value>,
         depth: usize,
     ) -> Result<(), DecodeFault> {
@@ -214,7 +214,7 @@ impl Decoder {
 }
 
 /// Returns whether the encoder omits a property that was sent: an empty optional list or map.
-fn is_omitted(shape: &Node, key: &str, field: &Schema, value: &Value) -> bool {
+fn is_omitted(shape: &SchemaNode, key: &str, field: &Schema, value: &Value) -> bool {
     let empty = match value {
         Value::Array(items) => items.is_empty(),
         Value::Object(entries) => entries.is_empty() && field.shape().values.is_some(),
@@ -227,7 +227,7 @@ fn is_omitted(shape: &Node, key: &str, field: &Schema, value: &Value) -> bool {
 }
 
 /// Adds the properties that the encoder always writes.
-fn complete(shape: &Node, object: &mut Map<String, Value>, depth: usize) {
+fn complete(shape: &SchemaNode, object: &mut Map<String, Value>, depth: usize) {
     for (name, field) in &shape.properties {
         let Some(default) = field.default_value() else {
             continue;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::prune::is_metadata;
-use super::{MAX_DEPTH, Node, Schema};
+use super::{MAX_DEPTH, Schema, SchemaNode};
 
 impl Schema {
     /// Removes nulls of fields that are neither nullable nor have a default, before defaults are applied.
@@ -12,7 +12,7 @@ impl Schema {
     }
 }
 
-fn drop_nulls_below(node: Option<&Node>, value: &mut Value, depth: usize) {
+fn drop_nulls_below(node: Option<&SchemaNode>, value: &mut Value, depth: usize) {
     let Some(node) = node.filter(|_| depth <= MAX_DEPTH) else {
         return;
     };
@@ -44,7 +44,7 @@ impl Schema {
     }
 }
 
-fn default_below(node: &Node, value: &mut Value, depth: usize) {
+fn default_below(node: &SchemaNode, value: &mut Value, depth: usize) {
     if depth > MAX_DEPTH {
         return;
     }
@@ -81,13 +81,13 @@ fn default_below(node: &Node, value: &mut Value, depth: usize) {
     }
 }
 
-fn default_item(node: &Node, value: &mut Value, depth: usize) {
+fn default_item(node: &SchemaNode, value: &mut Value, depth: usize) {
     if let (true, false, Some(default)) = (value.is_null(), node.nullable, &node.default) {
         *value = default.clone();
     }
     default_below(node, value, depth + 1);
 }
 
-fn field<'a>(node: &'a Node, key: &str) -> Option<&'a Node> {
+fn field<'a>(node: &'a SchemaNode, key: &str) -> Option<&'a SchemaNode> {
     node.property(key).or(node.values.as_deref()).map(Schema::node)
 }

@@ -26,7 +26,7 @@ pub(crate) struct SyntaxFault(String);
 pub(crate) fn parse(text: &[u8]) -> Result<Parsed, SyntaxFault> {
     let mut reader = Reader::default();
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let read = Node(&mut reader).deserialize(&mut deserializer);
+    let read = ValueSeed(&mut reader).deserialize(&mut deserializer);
     match read.and_then(|value| deserializer.end().map(|()| value)) {
         Ok(value) => Ok(Parsed { value, duplicates: reader.duplicates }),
         // Where Go's scanner finds no error, the text nests too deep, or has numbers or strings that serde_json
@@ -48,9 +48,9 @@ struct Reader {
     duplicates: Vec<String>,
 }
 
-struct Node<'a>(&'a mut Reader);
+struct ValueSeed<'a>(&'a mut Reader);
 
-impl<'de> DeserializeSeed<'de> for Node<'_> {
+impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -58,7 +58,7 @@ impl<'de> DeserializeSeed<'de> for Node<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Node<'_> {
+impl<'de> Visitor<'de> for ValueSeed<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -97,7 +97,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut list = Vec::new();
         loop {
             let mark = self.0.path.push_index(list.len());
-            let item = items.next_element_seed(Node(self.0))?;
+            let item = items.next_element_seed(ValueSeed(self.0))?;
             self.0.path.back(mark);
             match item {
                 Some(item) => list.push(item),
@@ -116,7 +116,7 @@ impl<'de> Visitor<'de> for Node<'_> {
             {
                 self.0.duplicates.push(self.0.path.as_str().to_owned());
             }
-            let value = entries.next_value_seed(Node(self.0))?;
+            let value = entries.next_value_seed(ValueSeed(self.0))?;
             self.0.path.back(mark);
             object.insert(key, value);
         }

@@ -82,7 +82,7 @@ pub(crate) struct Schema {
     id: &'static str,
     /// The JSON to compile on first use; empty for nodes that are compiled eagerly.
     text: &'static str,
-    node: OnceLock<Node>,
+    node: OnceLock<SchemaNode>,
 }
 
 impl Schema {
@@ -169,17 +169,17 @@ impl Schema {
         self.node().default.as_ref()
     }
 
-    fn owned(node: Node) -> Schema {
+    fn owned(node: SchemaNode) -> Schema {
         Schema { node: OnceLock::from(node), ..Schema::default() }
     }
 
     /// Returns the node itself, with its default and merge strategy.
-    fn node(&self) -> &Node {
+    fn node(&self) -> &SchemaNode {
         self.node.get_or_init(|| builtin::compile(self.id, self.text))
     }
 
     /// Returns the node that describes the value: the referenced type, where this node is a reference.
-    fn shape(&self) -> &Node {
+    fn shape(&self) -> &SchemaNode {
         let node = self.node();
         match node.target {
             Some(target) => target.node(),
@@ -201,7 +201,7 @@ impl fmt::Debug for Schema {
 
 /// The keywords of a node.
 #[derive(Debug, Default)]
-struct Node {
+struct SchemaNode {
     form: Form,
     /// A named type that describes the value in place of this node.
     target: Option<&'static Schema>,
@@ -230,7 +230,7 @@ struct Node {
     rules: Option<Box<structural::Rules>>,
 }
 
-impl Node {
+impl SchemaNode {
     fn property(&self, name: &str) -> Option<&Schema> {
         self.properties
             .binary_search_by(|(candidate, _)| candidate.as_ref().cmp(name))

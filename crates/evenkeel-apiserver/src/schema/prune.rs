@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::path::Path;
-use super::{MAX_DEPTH, MAX_REPORTS, Node, Schema};
+use super::{MAX_DEPTH, MAX_REPORTS, Schema, SchemaNode};
 
 impl Schema {
     /// Removes the fields that the schema does not specify, and returns their paths, sorted.
@@ -30,7 +30,7 @@ struct Pruner {
 
 impl Pruner {
     /// `lenient`: the value is an item of a list that preserves unknown fields.
-    fn value(&mut self, node: Option<&Node>, lenient: bool, value: &mut Value, depth: usize) {
+    fn value(&mut self, node: Option<&SchemaNode>, lenient: bool, value: &mut Value, depth: usize) {
         if depth > MAX_DEPTH || (lenient && node.is_none()) {
             return;
         }

@@ -6,7 +6,7 @@ use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
 use super::builtin::{list, strings};
-use super::{Form, MAX_DEPTH, Node, Schema};
+use super::{Form, MAX_DEPTH, Schema, SchemaNode};
 
 /// Why a schema cannot be compiled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -123,7 +123,7 @@ pub(super) fn compile_fragment(open_api: &Value) -> Result<Schema, SchemaFault> 
     read(open_api, 0).map(Schema::owned)
 }
 
-fn read(source: &Value, depth: usize) -> Result<Node, SchemaFault> {
+fn read(source: &Value, depth: usize) -> Result<SchemaNode, SchemaFault> {
     let source = source.as_object().ok_or(SchemaFault::NotAnObject)?;
     if depth > MAX_DEPTH {
         return Err(SchemaFault::TooDeep);
@@ -134,7 +134,7 @@ fn read(source: &Value, depth: usize) -> Result<Node, SchemaFault> {
     };
     let flag = |key: &str| source.get(key).and_then(Value::as_bool).unwrap_or(false);
 
-    let mut node = Node {
+    let mut node = SchemaNode {
         form: form(source),
         required: strings(source.get("required")).map(Box::from).collect(),
         default: source.get("default").filter(|value| !value.is_null()).cloned(),
@@ -144,7 +144,7 @@ fn read(source: &Value, depth: usize) -> Result<Node, SchemaFault> {
         nullable: flag("nullable"),
         preserve_unknown: flag("x-kubernetes-preserve-unknown-fields"),
         embedded_resource: flag("x-kubernetes-embedded-resource"),
-        ..Node::default()
+        ..SchemaNode::default()
     };
     let mut rules = keywords(source);
     rules.all_of = children("allOf")?;
@@ -214,10 +214,10 @@ fn keywords(source: &Map<String, Value>) -> Rules {
 }
 
 /// Adds `apiVersion`, `kind` and `metadata` to the node of a whole object, so that its metadata merges like any other.
-fn declare_metadata(node: &mut Node) {
+fn declare_metadata(node: &mut SchemaNode) {
     for name in ["apiVersion", "kind"] {
         if let Err(at) = node.properties.binary_search_by(|(key, _)| key.as_ref().cmp(name)) {
-            let text = Node { form: Form::String, ..Node::default() };
+            let text = SchemaNode { form: Form::String, ..SchemaNode::default() };
             node.properties.insert(at, (Box::from(name), Schema::owned(text)));
         }
     }
@@ -230,7 +230,7 @@ fn declare_metadata(node: &mut Node) {
             }
         }
         Err(at) => {
-            let metadata = Node { form: Form::Object, target: object_meta, ..Node::default() };
+            let metadata = SchemaNode { form: Form::Object, target: object_meta, ..SchemaNode::default() };
             node.properties.insert(at, (Box::from("metadata"), Schema::owned(metadata)));
         }
     }

@@ -9,7 +9,7 @@ use serde_json::{Number, Value, json};
 
 use super::path::Path;
 use super::structural::Rules;
-use super::{Form, List, MAX_DEPTH, MAX_REPORTS, Node, Schema, formats};
+use super::{Form, List, MAX_DEPTH, MAX_REPORTS, Schema, SchemaNode, formats};
 use crate::field::FieldError;
 
 impl Schema {
@@ -44,7 +44,7 @@ impl Schema {
 /// Checks the keywords of one node, in the order of their errors: type, junctors, the keywords of the value's own
 /// type, `enum`, fields. `old` is the value before the update, if it can be identified.
 fn keywords(
-    node: &Node,
+    node: &SchemaNode,
     value: &Value,
     old: Option<&Value>,
     path: &mut Path,
@@ -113,7 +113,7 @@ fn keywords(
 }
 
 /// Returns an item's value before the update: only the items of maps can be identified.
-fn old_item<'a>(node: &Node, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
+fn old_item<'a>(node: &SchemaNode, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
     let (List::Map(keys), Some(Value::Array(old))) = (&node.list, old) else {
         return None;
     };
@@ -122,7 +122,7 @@ fn old_item<'a>(node: &Node, item: &Value, old: Option<&'a Value>) -> Option<&'a
     old.iter().find(is_same)
 }
 
-fn check_type(node: &Node, value: &Value, path: &Path, errors: &mut Vec<FieldError>) {
+fn check_type(node: &SchemaNode, value: &Value, path: &Path, errors: &mut Vec<FieldError>) {
     let expected = match node.form {
         Form::Object => "object",
         Form::Array => "array",
@@ -184,7 +184,7 @@ fn check_string(rules: &Rules, text: &str, value: &Value, path: &Path, errors: &
     }
 }
 
-fn check_number(node: &Node, rules: &Rules, number: &Number, path: &Path, errors: &mut Vec<FieldError>) {
+fn check_number(node: &SchemaNode, rules: &Rules, number: &Number, path: &Path, errors: &mut Vec<FieldError>) {
     let value = Value::Number(number.clone());
     let place = path.as_str();
     let mut fail = |detail: String| {
@@ -276,7 +276,7 @@ fn check_property_count(rules: &Rules, count: usize, path: &Path, errors: &mut V
     }
 }
 
-fn check_choices(node: &Node, value: &Value, path: &Path, errors: &mut Vec<FieldError>) {
+fn check_choices(node: &SchemaNode, value: &Value, path: &Path, errors: &mut Vec<FieldError>) {
     if node.choices.is_empty() || node.choices.contains(value) {
         return;
     }
@@ -362,7 +362,7 @@ fn summary(path: &Path, text: &str) -> FieldError {
 }
 
 /// Checks `apiVersion`, `kind` and `metadata` of embedded resources.
-fn embedded(node: &Node, value: &Value, path: &mut Path, depth: usize, errors: &mut Vec<FieldError>) {
+fn embedded(node: &SchemaNode, value: &Value, path: &mut Path, depth: usize, errors: &mut Vec<FieldError>) {
     if depth > MAX_DEPTH {
         return;
     }
@@ -410,7 +410,7 @@ fn embedded(node: &Node, value: &Value, path: &mut Path, depth: usize, errors: &
 }
 
 /// Checks that the items of sets, and the keys of the items of maps, are unique.
-fn unique(node: &Node, value: &Value, path: &mut Path, depth: usize, errors: &mut Vec<FieldError>) {
+fn unique(node: &SchemaNode, value: &Value, path: &mut Path, depth: usize, errors: &mut Vec<FieldError>) {
     if depth > MAX_DEPTH {
         return;
     }

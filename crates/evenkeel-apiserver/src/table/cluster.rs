@@ -115,7 +115,7 @@ pub(super) const EVENT: &[Column] = &[
         }
     }),
     text("Type", "Normal or Warning.", |row| row.text(&["type"]).into()),
-    text("Reason", "Why it happened, in one word.", |row| row.text(&["reason"]).into()),
+    text("Reason", "The reason of the event.", |row| row.text(&["reason"]).into()),
     text("Object", "To what it happened.", |row| {
         let part = |key| either_text(row, &["involvedObject", key], &["regarding", key]);
         let kind = part("kind").to_lowercase();
@@ -156,7 +156,7 @@ fn event_source(row: &Row<'_>) -> String {
 
 pub(super) const QUOTA: &[Column] = &[
     NAME,
-    text("Request", "What is used of what may be asked for.", |row| quota(row, false).into()),
+    text("Request", "Used and hard request quotas.", |row| quota(row, false).into()),
     text("Limit", "What is used of the limits.", |row| quota(row, true).into()),
     AGE,
 ];
@@ -223,7 +223,7 @@ pub(super) const COMPONENT_STATUS: &[Column] = &[
             None => "Unknown".into(),
         }
     }),
-    text("Message", "What it says.", |row| health(row).map_or("", |condition| text_of(condition, &["message"])).into()),
+    text("Message", "The message.", |row| health(row).map_or("", |condition| text_of(condition, &["message"])).into()),
     text("Error", "What is wrong with it.", |row| {
         health(row).map_or("", |condition| text_of(condition, &["error"])).into()
     }),

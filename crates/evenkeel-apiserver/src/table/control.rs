@@ -11,7 +11,7 @@ pub(super) const ROLE_BINDING: &[Column] = &[
         format!("{}/{}", row.text(&["roleRef", "kind"]), row.text(&["roleRef", "name"])).into()
     }),
     AGE,
-    text("Users", "The users who have it.", |row| subjects(row, "User").into()).wide(),
+    text("Users", "The bound users.", |row| subjects(row, "User").into()).wide(),
     text("Groups", "The groups that have it.", |row| subjects(row, "Group").into()).wide(),
     text("ServiceAccounts", "The service accounts that have it.", |row| subjects(row, "ServiceAccount").into()).wide(),
 ];
@@ -35,7 +35,7 @@ pub(super) const SIGNING_REQUEST: &[Column] = &[
     NAME,
     AGE,
     text("SignerName", "Who should sign.", |row| row.text_or(&["spec", "signerName"], "<none>")),
-    text("Requestor", "Who asks.", |row| row.text(&["spec", "username"]).into()),
+    text("Requestor", "The requesting user.", |row| row.text(&["spec", "username"]).into()),
     text("RequestedDuration", "For how long.", |row| {
         let seconds = row.get(&["spec", "expirationSeconds"]).and_then(Value::as_i64);
         seconds.map_or_else(|| "<none>".into(), |seconds| human_duration(seconds).into())
@@ -167,7 +167,7 @@ pub(super) const TRUST_BUNDLE: &[Column] = &[
 
 pub(super) const POD_CERTIFICATE: &[Column] = &[
     NAME,
-    text("PodName", "The pod that asks.", |row| row.text(&["spec", "podName"]).into()),
+    text("PodName", "The requesting pod.", |row| row.text(&["spec", "podName"]).into()),
     text("ServiceAccountName", "The account of the pod.", |row| row.text(&["spec", "serviceAccountName"]).into()),
     text("NodeName", "The node of the pod.", |row| row.text(&["spec", "nodeName"]).into()),
     text("SignerName", "Who should sign.", |row| row.text(&["spec", "signerName"]).into()),
@@ -178,7 +178,7 @@ pub(super) const POD_CERTIFICATE: &[Column] = &[
             .rfind(|kind| matches!(*kind, "Issued" | "Denied" | "Failed"));
         decided.unwrap_or("Pending").into()
     }),
-    text("UnverifiedUserAnnotations", "What the pod says of itself.", |row| {
+    text("UnverifiedUserAnnotations", "Annotations set by the pod, not verified.", |row| {
         labels(row.get(&["spec", "unverifiedUserAnnotations"])).into()
     }),
 ];

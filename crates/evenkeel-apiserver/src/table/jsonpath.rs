@@ -12,10 +12,10 @@ const MAX_DEPTH: usize = 64;
 
 /// A parsed path.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct JsonPath(Vec<Step>);
+pub(super) struct JsonPath(Vec<JsonPathSegment>);
 
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
+enum JsonPathSegment {
     Field(String),
     Index(i64),
     Slice(Option<i64>, Option<i64>),
@@ -76,16 +76,16 @@ impl JsonPath {
     }
 }
 
-impl Step {
+impl JsonPathSegment {
     fn apply<'a>(&self, value: &'a Value, found: &mut Vec<&'a Value>) {
         match self {
-            Step::Field(name) => found.extend(value.get(name)),
-            Step::Index(index) => {
+            JsonPathSegment::Field(name) => found.extend(value.get(name)),
+            JsonPathSegment::Index(index) => {
                 if let Some(list) = value.as_array() {
                     found.extend(position(*index, list.len()).and_then(|index| list.get(index)));
                 }
             }
-            Step::Slice(start, end) => {
+            JsonPathSegment::Slice(start, end) => {
                 if let Some(list) = value.as_array() {
                     let length = list.len();
                     let start = start.map_or(0, |start| bound(start, length));
@@ -93,13 +93,13 @@ impl Step {
                     found.extend(list.get(start..end).into_iter().flatten());
                 }
             }
-            Step::All => match value {
+            JsonPathSegment::All => match value {
                 Value::Array(list) => found.extend(list),
                 Value::Object(map) => found.extend(map.values()),
                 _ => {}
             },
-            Step::Descend(name) => descend(value, name, MAX_DEPTH, found),
-            Step::Filter(filter) => {
+            JsonPathSegment::Descend(name) => descend(value, name, MAX_DEPTH, found),
+            JsonPathSegment::Filter(filter) => {
                 found.extend(value.as_array().into_iter().flatten().filter(|item| filter.accepts(item)));
             }
         }
@@ -165,10 +165,10 @@ fn bound(index: i64, length: usize) -> usize {
     position(index, length).unwrap_or_default().min(length)
 }
 
-fn parse_step(text: &str) -> Option<(Option<Step>, &str)> {
+fn parse_step(text: &str) -> Option<(Option<JsonPathSegment>, &str)> {
     if let Some(rest) = text.strip_prefix("..") {
         let (name, rest) = field_name(rest)?;
-        return Some((Some(Step::Descend(name)), rest));
+        return Some((Some(JsonPathSegment::Descend(name)), rest));
     }
     if let Some(rest) = text.strip_prefix('[') {
         return parse_bracket(rest).map(|(step, rest)| (Some(step), rest));
@@ -179,7 +179,7 @@ fn parse_step(text: &str) -> Option<(Option<Step>, &str)> {
         return Some((None, rest));
     }
     let (name, rest) = field_name(rest)?;
-    Some((Some(if name == "*" { Step::All } else { Step::Field(name) }), rest))
+    Some((Some(if name == "*" { JsonPathSegment::All } else { JsonPathSegment::Field(name) }), rest))
 }
 
 /// Parses a field's name up to the next segment; a backslash escapes the next character.
@@ -196,24 +196,24 @@ fn field_name(text: &str) -> Option<(String, &str)> {
     (!name.is_empty()).then_some((name, ""))
 }
 
-fn parse_bracket(text: &str) -> Option<(Step, &str)> {
+fn parse_bracket(text: &str) -> Option<(JsonPathSegment, &str)> {
     if let Some(rest) = text.strip_prefix("?(") {
         let end = closing(rest)?;
         let filter = parse_filter(rest.get(..end)?)?;
-        return Some((Step::Filter(filter), rest.get(end..)?.strip_prefix(")]")?));
+        return Some((JsonPathSegment::Filter(filter), rest.get(end..)?.strip_prefix(")]")?));
     }
     if let Some(quote) = text.chars().next().filter(|first| matches!(first, '\'' | '"')) {
         let (name, rest) = quoted(text.get(1..)?, quote)?;
-        return Some((Step::Field(name), rest.strip_prefix(']')?));
+        return Some((JsonPathSegment::Field(name), rest.strip_prefix(']')?));
     }
     let (inside, rest) = text.split_once(']')?;
     let inside = inside.trim();
     let step = if inside == "*" {
-        Step::All
+        JsonPathSegment::All
     } else if let Some((start, end)) = inside.split_once(':') {
-        Step::Slice(optional_number(start)?, optional_number(end)?)
+        JsonPathSegment::Slice(optional_number(start)?, optional_number(end)?)
     } else {
-        Step::Index(inside.parse().ok()?)
+        JsonPathSegment::Index(inside.parse().ok()?)
     };
     Some((step, rest))
 }
@@ -276,8 +276,9 @@ fn parse_filter(text: &str) -> Option<Filter> {
         .filter_map(|(operator, comparison)| text.find(operator).map(|at| (at, *operator, *comparison)))
         .min_by_key(|(at, operator, _)| (*at, std::cmp::Reverse(operator.len())));
     // Filters do not nest: the left side is a plain path.
-    let left =
-        |text: &str| JsonPath::parse(text).filter(|path| !path.0.iter().any(|step| matches!(step, Step::Filter(_))));
+    let left = |text: &str| {
+        JsonPath::parse(text).filter(|path| !path.0.iter().any(|step| matches!(step, JsonPathSegment::Filter(_))))
+    };
     match split {
         None => Some(Filter { left: left(text)?, test: None }),
         Some((at, operator, comparison)) => Some(Filter {

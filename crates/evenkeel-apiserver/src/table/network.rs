@@ -70,7 +70,7 @@ pub(super) const INGRESS: &[Column] = &[
         row.text_or(&["spec", "ingressClassName"], "<none>")
     }),
     text("Hosts", "The hosts it is for.", |row| hosts(row).into()),
-    text("Address", "Where it answers.", |row| {
+    text("Address", "The addresses.", |row| {
         let addresses: Vec<&str> = balancer_addresses(row).into_iter().collect();
         addresses.join(",").into()
     }),

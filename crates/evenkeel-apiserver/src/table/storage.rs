@@ -42,12 +42,12 @@ pub(super) const CLAIM: &[Column] = &[
         "" => "".into(),
         _ => access_modes(row.list(&["status", "accessModes"])).into(),
     }),
-    text("StorageClass", "The class it asks for.", |row| storage_class(row).into()),
-    text("VolumeAttributesClass", "The class of attributes it asks for.", |row| {
+    text("StorageClass", "The requested class.", |row| storage_class(row).into()),
+    text("VolumeAttributesClass", "The requested class of attributes.", |row| {
         row.text_or(&["spec", "volumeAttributesClassName"], "<unset>")
     }),
     AGE,
-    text("VolumeMode", "Whether it asks for a file system or a block device.", |row| {
+    text("VolumeMode", "Whether a file system or a block device is requested.", |row| {
         row.text_or(&["spec", "volumeMode"], "<unset>")
     })
     .wide(),
@@ -112,20 +112,20 @@ pub(super) const CSI_DRIVER: &[Column] = &[
     boolean("AttachRequired", "Whether volumes must be attached first.", |row| {
         row.bool_or(&["spec", "attachRequired"], true)
     }),
-    boolean("PodInfoOnMount", "Whether it receives pod information.", |row| {
+    boolean("PodInfoOnMount", "Whether mounts receive pod information.", |row| {
         row.bool_or(&["spec", "podInfoOnMount"], false)
     }),
     boolean("StorageCapacity", "Whether it reports how much room there is.", |row| {
         row.bool_or(&["spec", "storageCapacity"], false)
     }),
-    text("TokenRequests", "For whom it asks for tokens.", |row| {
+    text("TokenRequests", "The audiences of requested tokens.", |row| {
         if row.get(&["spec", "tokenRequests"]).is_none() {
             return "<unset>".into();
         }
         let requests = row.list(&["spec", "tokenRequests"]);
         join(requests, ",", |request| text_of(request, &["audience"])).into()
     }),
-    boolean("RequiresRepublish", "Whether it wants periodic republishing.", |row| {
+    boolean("RequiresRepublish", "Whether mounts are republished periodically.", |row| {
         row.bool_or(&["spec", "requiresRepublish"], false)
     }),
     text("Modes", "For how long its volumes live.", |row| match texts(row.list(&["spec", "volumeLifecycleModes"])) {

@@ -33,7 +33,7 @@ async fn all_of_it_in(wire: Wire, server: Builder, http: HttpVersions, expected:
         let (version, _) = attempt.answer.as_ref().unwrap();
         assert_eq!(*version, expected, "{attempt:?}");
     }
-    assert_eq!(server.connections().turned_away, 0);
+    assert_eq!(server.connections().rejected, 0);
     if expected == Version::HTTP_2 {
         assert!(server.connections().accepted <= 2, "one for calls, one for streams: {:?}", server.connections());
     }

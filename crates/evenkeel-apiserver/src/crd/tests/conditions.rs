@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{LATER, NOW, admitted, decoded, foos};
-use crate::crd::conditions::{begin_deletion, establish, instances_gone, instances_leaving, is_established};
+use crate::crd::conditions::{establish, instances_deleted, instances_terminating, is_established, start_deletion};
 use crate::crd::{CLEANUP_FINALIZER, admit, compile, list, text};
 
 fn conditions(definition: &Value) -> Vec<(String, String, String, String)> {
@@ -103,12 +103,12 @@ fn crd_2_protected_groups_need_approval() {
 }
 
 #[test]
-fn crd_15_a_definition_goes_after_its_objects() {
+fn crd_15_a_definition_is_deleted_after_its_objects() {
     let mut definition = admitted(foos());
     establish(&mut definition, [], NOW);
     definition["metadata"]["deletionTimestamp"] = json!(LATER);
-    begin_deletion(&mut definition, LATER);
-    begin_deletion(&mut definition, LATER);
+    start_deletion(&mut definition, LATER);
+    start_deletion(&mut definition, LATER);
     assert_eq!(definition["metadata"]["finalizers"], json!([CLEANUP_FINALIZER]));
     assert_eq!(
         conditions(&definition)[2],
@@ -119,11 +119,11 @@ fn crd_15_a_definition_goes_after_its_objects() {
             "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
         )
     );
-    instances_leaving(&mut definition, LATER);
+    instances_terminating(&mut definition, LATER);
     assert_eq!(conditions(&definition)[2].2, "InstanceDeletionInProgress");
     let resource = compile::resources(&definition).unwrap().remove(0);
     assert!(resource.custom.unwrap().terminating);
-    instances_gone(&mut definition, LATER);
+    instances_deleted(&mut definition, LATER);
     assert_eq!(
         conditions(&definition)[2],
         condition("Terminating", "False", "InstanceDeletionCompleted", "removed all instances")

@@ -128,7 +128,7 @@ fn crd_6_pruned_then_defaulted_then_validated() {
 }
 
 #[test]
-fn crd_8_unknown_formats_are_warned_of() {
+fn crd_8_unknown_formats_cause_warnings() {
     let mut definition = admitted(foos());
     assert_eq!(admit::warnings(&definition), [""; 0]);
     let pointer = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/replicas";
@@ -169,7 +169,7 @@ fn crd_13_deprecated_versions_warn() {
 }
 
 #[test]
-fn crd_14_names_are_frozen_once_established() {
+fn crd_14_names_are_immutable_once_established() {
     let mut old = admitted(foos());
     let mut new = old.clone();
     new["spec"]["names"]["kind"] = json!("Foe");

@@ -95,7 +95,7 @@ impl ApiEngine {
     /// Establishes other definitions of the group that wait for names which this one has released.
     fn establish_waiting(&self, target: &Arc<Resource>, name: &str, group: &str) {
         for other in self.other_definitions(target, name) {
-            let waits = !conditions::has_its_names(&other) && !object::is_deleting(&other);
+            let waits = !conditions::are_names_accepted(&other) && !object::is_deleting(&other);
             if waits && other.pointer("/spec/group").and_then(Value::as_str) == Some(group) {
                 let name = object::text(&other, "name").to_owned();
                 self.establish(target, &name, other);
@@ -138,7 +138,7 @@ impl ApiEngine {
         let now = rfc3339(self.env.wall());
         self.write_definition(target, name, |old| {
             let mut new = old.clone();
-            conditions::instances_leaving(&mut new, &now);
+            conditions::instances_terminating(&mut new, &now);
             new
         });
         // The objects are deleted even if no version is served.
@@ -151,7 +151,7 @@ impl ApiEngine {
         }
         self.write_definition(target, name, |old| {
             let mut new = old.clone();
-            conditions::instances_gone(&mut new, &now);
+            conditions::instances_deleted(&mut new, &now);
             new
         });
         if self.store.get(&target.storage, name).is_none() {

@@ -69,7 +69,7 @@ impl KindHooks for DefinitionHooks {
         }
         let mut new = old.clone();
         object::metadata_mut(&mut new).insert("deletionTimestamp".into(), rfc3339(now).into());
-        crd::conditions::begin_deletion(&mut new, &rfc3339(now));
+        crd::conditions::start_deletion(&mut new, &rfc3339(now));
         DeletePlan::Mark(new)
     }
 

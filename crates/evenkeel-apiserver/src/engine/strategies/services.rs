@@ -70,12 +70,12 @@ impl AssignedAddresses {
     }
 }
 
-impl kinds::ServiceLedger for AssignedAddresses {
-    fn address_taken(&self, address: &str) -> bool {
+impl kinds::ServiceAllocations for AssignedAddresses {
+    fn is_address_used(&self, address: &str) -> bool {
         self.addresses.contains(address)
     }
 
-    fn node_port_taken(&self, port: i64) -> bool {
+    fn is_node_port_used(&self, port: i64) -> bool {
         self.ports.contains(&port)
     }
 }

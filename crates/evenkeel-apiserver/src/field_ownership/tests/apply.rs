@@ -23,15 +23,15 @@ static NESTED: LazyLock<Types> = LazyLock::new(|| {
 });
 
 /// An object with successive writes of several managers.
-struct Story {
+struct WriteSequence {
     live: Option<Value>,
     types: &'static Types,
     clock: u8,
 }
 
-impl Story {
+impl WriteSequence {
     fn new() -> Self {
-        Story { live: None, types: &NESTED, clock: 0 }
+        WriteSequence { live: None, types: &NESTED, clock: 0 }
     }
 
     fn now(&mut self) -> String {
@@ -146,7 +146,7 @@ fn ssa_2_ssa_3_the_entry_of_an_applier() {
 }
 
 #[test]
-fn ssa_4_an_intent_owns_nothing_of_what_is_nobodys() {
+fn ssa_4_an_intent_does_not_own_fields_without_owner() {
     let intent = json!({
         "apiVersion": "v1", "kind": "X", "metadata": {"name": "x", "namespace": "y", "uid": "u", "resourceVersion": "1"}
     });
@@ -155,7 +155,7 @@ fn ssa_4_an_intent_owns_nothing_of_what_is_nobodys() {
 }
 
 #[test]
-fn ssa_7_what_was_there_before_the_first_apply_has_an_owner() {
+fn ssa_7_fields_before_the_first_apply_have_an_owner() {
     let mut live = named(json!({"struct": {"name": "a"}, "map": {"m": {"x": 1}}}));
     live["status"] = json!({"phase": "x"});
     live["metadata"]["managedFields"] = json!([]);
@@ -185,8 +185,8 @@ fn ssa_7_what_was_there_before_the_first_apply_has_an_owner() {
 }
 
 #[test]
-fn ssa_8_what_is_no_longer_applied_goes() {
-    Story::new()
+fn ssa_8_omitted_fields_are_removed() {
+    WriteSequence::new()
         .apply(
             "one",
             json!({"set": ["a", "b"], "map": {"m": {"x": 1}, "n": {}}, "lists": [{"name": "a"}, {"name": "b"}]}),
@@ -201,8 +201,8 @@ fn ssa_8_what_is_no_longer_applied_goes() {
 }
 
 #[test]
-fn ssa_8_what_another_applier_wants_stays() {
-    Story::new()
+fn ssa_8_fields_of_other_appliers_stay() {
+    WriteSequence::new()
         .apply("one", json!({"set": ["a", "b", "c"]}))
         .apply("two", json!({"set": ["c", "d"]}))
         .apply("one", json!({"set": ["a"]}))
@@ -214,8 +214,8 @@ fn ssa_8_what_another_applier_wants_stays() {
 }
 
 #[test]
-fn ssa_8_what_an_updater_added_to_an_item_stays_with_an_item_that_stays() {
-    Story::new()
+fn ssa_8_updater_fields_stay_in_items_that_stay() {
+    WriteSequence::new()
         .apply("one", json!({"lists": [{"name": "a"}, {"name": "b", "value": ["c"]}]}))
         .apply("two", json!({"lists": [{"name": "b", "value": ["d"]}]}))
         .update("controller", json!({"lists": [{"name": "a"}, {"name": "b", "value": ["c", "d", "e"]}]}))
@@ -229,8 +229,8 @@ fn ssa_8_what_an_updater_added_to_an_item_stays_with_an_item_that_stays() {
 }
 
 #[test]
-fn ssa_8_what_an_updater_added_to_an_item_goes_with_an_item_that_goes() {
-    Story::new()
+fn ssa_8_updater_fields_are_removed_with_their_item() {
+    WriteSequence::new()
         .apply("one", json!({"lists": [{"name": "a"}, {"name": "b", "value": ["c"]}]}))
         .apply("two", json!({"lists": [{"name": "a", "value": ["b"]}]}))
         .update("controller", json!({"lists": [{"name": "a", "value": ["b"]}, {"name": "b", "value": ["c", "d"]}]}))
@@ -243,16 +243,16 @@ fn ssa_8_what_an_updater_added_to_an_item_goes_with_an_item_that_goes() {
 }
 
 #[test]
-fn ssa_8_structs_lose_only_what_was_applied() {
-    let begun = || Story::new().apply("one", json!({"struct": {"name": "a"}}));
-    begun().apply("one", json!({"struct": null})).is(json!({})).belongs_to(&[("one", json!({"f:struct": {}}))]);
+fn ssa_8_structs_lose_only_applied_fields() {
+    let started = || WriteSequence::new().apply("one", json!({"struct": {"name": "a"}}));
+    started().apply("one", json!({"struct": null})).is(json!({})).belongs_to(&[("one", json!({"f:struct": {}}))]);
     for rest in [json!({}), json!({"struct": {}}), json!({"struct": null})] {
-        begun()
+        started()
             .update("controller", json!({"struct": {"name": "a", "value": 1}}))
             .apply("one", rest.clone())
             .is(json!({"struct": {"value": 1}}));
         // The applier does not remove what the controller took over.
-        begun()
+        started()
             .update("controller", json!({"struct": {"name": "b", "value": 1}}))
             .apply("one", rest)
             .is(json!({"struct": {"name": "b", "value": 1}}));
@@ -261,7 +261,7 @@ fn ssa_8_structs_lose_only_what_was_applied() {
 
 #[test]
 fn ssa_8_the_order_is_that_of_the_last_applier() {
-    Story::new()
+    WriteSequence::new()
         .apply("one", json!({"set": ["a", "b", "c"]}))
         .apply("one", json!({"set": ["c", "a", "b"]}))
         .is(json!({"set": ["c", "a", "b"]}))
@@ -271,13 +271,14 @@ fn ssa_8_the_order_is_that_of_the_last_applier() {
 }
 
 #[test]
-fn ssa_9_conflicts_are_refused_and_told() {
-    let mut story = Story::new().apply("one", json!({"struct": {"name": "a", "value": 1}, "map": {"m": {"x": 1}}}));
+fn ssa_9_conflicts_are_rejected_and_listed() {
+    let mut sequence =
+        WriteSequence::new().apply("one", json!({"struct": {"name": "a", "value": 1}, "map": {"m": {"x": 1}}}));
     assert_eq!(
-        story.refuses("two", json!({"struct": {"name": "b"}})),
+        sequence.refuses("two", json!({"struct": {"name": "b"}})),
         "Apply failed with 1 conflict: conflict with \"one\": .struct.name"
     );
-    let status = story.try_apply("two", json!({"struct": {"name": "b", "value": 2}}), false).unwrap_err();
+    let status = sequence.try_apply("two", json!({"struct": {"name": "b", "value": 2}}), false).unwrap_err();
     assert_eq!(
         status.message,
         "Apply failed with 2 conflicts: conflicts with \"one\":\n- .struct.name\n- .struct.value"
@@ -289,28 +290,28 @@ fn ssa_9_conflicts_are_refused_and_told() {
             {"reason": "FieldManagerConflict", "message": "conflict with \"one\"", "field": ".struct.value"},
         ]})
     );
-    let mut story = story.update("ctl", json!({"struct": {"name": "c", "value": 1}, "map": {"m": {"x": 1}}}));
+    let mut sequence = sequence.update("ctl", json!({"struct": {"name": "c", "value": 1}, "map": {"m": {"x": 1}}}));
     assert_eq!(
-        story.refuses("two", json!({"struct": {"name": "b", "value": 2}})),
+        sequence.refuses("two", json!({"struct": {"name": "b", "value": 2}})),
         "Apply failed with 2 conflicts: conflicts with \"ctl\" using v1:\n- .struct.name\nconflicts with \"one\":\n\
          - .struct.value"
     );
     // The conflict names the sub-resource.
-    let live = story.live.clone().unwrap();
+    let live = sequence.live.clone().unwrap();
     let mut scaled = live.clone();
     scaled["struct"]["value"] = json!(5);
     let scale = Write { subresource: Some("scale"), ..write("hpa", T1) };
     update_managed_fields(Some(&live), &mut scaled, Some(&*NESTED), &scale);
-    story.live = Some(scaled);
+    sequence.live = Some(scaled);
     assert_eq!(
-        story.refuses("one", json!({"struct": {"value": 1}, "map": {"m": {"x": 1}}})),
+        sequence.refuses("one", json!({"struct": {"value": 1}, "map": {"m": {"x": 1}}})),
         "Apply failed with 1 conflict: conflict with \"hpa\" with subresource \"scale\" using v1: .struct.value"
     );
 }
 
 #[test]
-fn ssa_10_force_takes_and_the_same_value_is_shared() {
-    Story::new()
+fn ssa_10_force_takes_ownership_and_equal_values_are_shared() {
+    WriteSequence::new()
         .apply("one", json!({"struct": {"name": "a", "value": 1}}))
         .apply("two", json!({"struct": {"name": "a"}}))
         .belongs_to(&[
@@ -333,7 +334,7 @@ fn ssa_10_force_takes_and_the_same_value_is_shared() {
 #[test]
 fn ssa_11_applying_the_same_again_changes_nothing() {
     let intent = json!({"set": ["a", "b"], "map": {"m": {"x": 1}}, "struct": {"name": "a"}});
-    let first = Story::new().apply("one", intent.clone());
+    let first = WriteSequence::new().apply("one", intent.clone());
     let before = first.live.clone().unwrap();
     let after = first.apply("one", intent).live.unwrap();
     // Not even the time of the entry.
@@ -342,16 +343,16 @@ fn ssa_11_applying_the_same_again_changes_nothing() {
 
 #[test]
 fn ssa_11_an_entry_time_moves_with_the_object_only() {
-    let story = Story::new().apply("one", json!({"struct": {"name": "a"}}));
-    let story = story.apply("two", json!({"struct": {"name": "a"}, "set": ["a"]}));
-    let story = story.apply("one", json!({"struct": {"name": "a"}}));
-    let live = story.live.unwrap();
+    let sequence = WriteSequence::new().apply("one", json!({"struct": {"name": "a"}}));
+    let sequence = sequence.apply("two", json!({"struct": {"name": "a"}, "set": ["a"]}));
+    let sequence = sequence.apply("one", json!({"struct": {"name": "a"}}));
+    let live = sequence.live.unwrap();
     let times: Vec<(&str, &str)> = owners(&live).into_iter().map(|(manager, time, _)| (manager, time)).collect();
     assert_eq!(times, [("one", "2026-01-01T00:00:01Z"), ("two", "2026-01-01T00:00:02Z")]);
 }
 
 #[test]
-fn ssa_14_without_a_schema_lists_are_one_value() {
+fn ssa_14_without_a_schema_lists_are_atomic() {
     let schemaless = |live: Option<&Value>, intent: Value, manager: &str| {
         apply::<Types>(live, &named(intent), None, &write(manager, T1), false)
     };
@@ -394,7 +395,7 @@ fn ssa_16_kubectl_takes_over_what_it_applied_on_the_client() {
 }
 
 #[test]
-fn ssa_16_an_annotation_that_cannot_be_read_forgives_nothing() {
+fn ssa_16_an_unreadable_annotation_drops_no_conflict() {
     for annotation in ["", "no json", "{\"apiVersion\":\"v9\",\"data\":{\"a\":\"1\"}}"] {
         let mut live =
             json!({"metadata": {"name": "x", "annotations": {LAST_APPLIED: annotation}}, "data": {"a": "1"}});
@@ -406,14 +407,14 @@ fn ssa_16_an_annotation_that_cannot_be_read_forgives_nothing() {
 }
 
 #[test]
-fn ssa_6_updaters_are_still_capped_when_someone_applies() {
-    let mut story = Story::new();
+fn ssa_6_an_apply_also_caps_updaters() {
+    let mut sequence = WriteSequence::new();
     for manager in 0..10 {
-        let mut object = story.live.clone().unwrap_or(json!({"map": {"m": {}}}));
+        let mut object = sequence.live.clone().unwrap_or(json!({"map": {"m": {}}}));
         object["map"]["m"][manager.to_string()] = json!(1);
         object["metadata"] = json!({"name": "x"});
-        story = story.update(&format!("m{manager}"), object);
+        sequence = sequence.update(&format!("m{manager}"), object);
     }
-    let story = story.apply("one", json!({"struct": {"name": "a"}}));
-    assert_eq!(owners(&story.live.unwrap()).len(), 11);
+    let sequence = sequence.apply("one", json!({"struct": {"name": "a"}}));
+    assert_eq!(owners(&sequence.live.unwrap()).len(), 11);
 }

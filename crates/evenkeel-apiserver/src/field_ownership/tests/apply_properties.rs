@@ -79,7 +79,7 @@ proptest! {
 
     /// A single applier ends up with exactly its last intent, whatever it applied before.
     #[test]
-    fn ssa_8_a_lone_applier_leaves_no_trace_of_earlier_intents(first in intent(), second in intent()) {
+    fn ssa_8_a_single_applier_leaves_only_its_last_intent(first in intent(), second in intent()) {
         let mut object = insist(Some(&insist(None, &first, "one", T1)), &second, "one", T2);
         object["metadata"].as_object_mut().unwrap().remove("managedFields");
         // Removed fields leave a null behind, which a decoder drops.
@@ -91,7 +91,7 @@ proptest! {
 
     /// An apply conflicts exactly where a forced one would take ownership from the other manager.
     #[test]
-    fn ssa_9_ssa_10_conflicts_are_what_force_takes(one in intent(), two in intent()) {
+    fn ssa_9_ssa_10_conflicts_are_the_fields_that_force_takes(one in intent(), two in intent()) {
         let live = insist(None, &one, "one", T1);
         let forced = insist(Some(&live), &two, "two", T2);
         let before = owned_by(&live, "one");

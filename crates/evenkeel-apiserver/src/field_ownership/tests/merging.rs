@@ -102,7 +102,7 @@ fn ssa_8_maps_merge_by_key_and_what_is_atomic_is_replaced() {
 }
 
 #[test]
-fn ssa_8_null_replaces_scalars_and_leaves_what_is_owned_in_pieces() {
+fn ssa_8_null_replaces_scalars_and_keeps_granular_values() {
     merges(json!({"atomic": [1]}), json!({"atomic": null}), json!({"atomic": null}));
     merges(json!({"map": {"a": {}}}), json!({"map": null}), json!({"map": {"a": {}}}));
     merges(json!({"set": ["a"]}), json!({"set": null}), json!({"set": ["a"]}));
@@ -153,7 +153,7 @@ fn ssa_14_without_a_schema_an_intent_names_every_map_and_no_item() {
 }
 
 #[test]
-fn fields_can_be_taken_out_of_an_object() {
+fn fields_can_be_removed_from_an_object() {
     let object = json!({
         "set": ["a", "b"], "atomic": [1], "map": {"a": {"x": 1}, "b": {"x": 1}},
         "list": [{"key": "a", "id": 1, "value": {"x": 1}}, {"key": "b", "id": 1}]
@@ -169,7 +169,7 @@ fn fields_can_be_taken_out_of_an_object() {
 }
 
 #[test]
-fn sets_of_an_older_schema_are_brought_into_form() {
+fn sets_of_an_older_schema_are_converted() {
     let fields = json!({
         "f:spec": {"f:selector": {"f:a": {}, "f:b": {}}, "f:args": {"v:1": {}}, "f:ports": {"k:{\"port\":1}": {"f:port": {}}}},
         "f:unknown": {"f:a": {}}
@@ -186,7 +186,7 @@ fn sets_of_an_older_schema_are_brought_into_form() {
 }
 
 #[test]
-fn ssa_9_paths_as_messages_write_them() {
+fn ssa_9_paths_in_messages() {
     let fields = json!({
         "f:spec": {
             ".": {}, "f:replicas": {},
@@ -208,7 +208,7 @@ fn ssa_9_paths_as_messages_write_them() {
 }
 
 #[test]
-fn ssa_13_what_is_wrong_with_an_intent() {
+fn ssa_13_errors_of_an_intent() {
     let schema = Schema::builtin("io.k8s.api.core.v1.Pod").unwrap();
     let container = |fields: Value| json!({"spec": {"containers": [fields]}});
     let fine = json!({

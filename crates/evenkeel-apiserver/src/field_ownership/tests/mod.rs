@@ -109,7 +109,7 @@ fn ssa_3_updates_through_another_version_are_another_entry() {
 }
 
 #[test]
-fn ssa_4_what_is_never_owned() {
+fn ssa_4_fields_without_owner() {
     let object = json!({
         "apiVersion": "v1", "kind": "X",
         "metadata": {
@@ -147,7 +147,7 @@ fn ssa_4_reset_fields_are_not_taken() {
 }
 
 #[test]
-fn ssa_5_changed_fields_change_hands() {
+fn ssa_5_changed_fields_change_owner() {
     let a = stored(None, json!({"metadata": {}, "data": {"k": "1", "l": "1", "m": "1"}}), &write("a", T1));
     // The request of a client that does not know managedFields.
     let b = stored(
@@ -182,7 +182,7 @@ fn ssa_5_a_write_that_changes_nothing_changes_no_entry() {
 }
 
 #[test]
-fn ssa_5_where_nothing_is_owned_there_is_no_list() {
+fn ssa_5_without_owned_fields_there_is_no_list() {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
     assert_eq!(stored(None, object.clone(), &write("m", T1)), object);
     let held = json!({"metadata": {"name": "a", "finalizers": ["evenkeel.dev/hold"]}});
@@ -196,7 +196,7 @@ fn ssa_5_where_nothing_is_owned_there_is_no_list() {
 }
 
 #[test]
-fn ssa_5_structs_are_nobodys_but_maps_and_items_are_owned() {
+fn ssa_5_structs_have_no_owner_but_maps_and_items_do() {
     let object = json!({
         "metadata": {"ownerReferences": [{"uid": "1", "name": "x"}]},
         "spec": {
@@ -342,7 +342,7 @@ fn ssa_14_without_a_schema_maps_are_granular_and_lists_atomic() {
 }
 
 #[test]
-fn ssa_15_an_empty_list_forgets_the_owners() {
+fn ssa_15_an_empty_list_resets_ownership() {
     let old = stored(None, json!({"metadata": {}, "data": {"k": "1"}}), &write("a", T1));
     for reset in [json!([]), json!([{}])] {
         let new = json!({"metadata": {"managedFields": reset}, "data": {"k": "2"}});

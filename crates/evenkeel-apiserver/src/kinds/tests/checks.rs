@@ -78,7 +78,7 @@ fn obj_15_containers_need_names_and_images() {
 }
 
 #[test]
-fn obj_15_a_pod_changes_only_where_it_may() {
+fn obj_15_only_mutable_fields_of_a_pod_change() {
     let old = created("", "v1", "Pod", pod());
     let mut new = old.clone();
     new["spec"]["containers"][0]["image"] = json!("busybox:2");
@@ -114,7 +114,7 @@ fn obj_15_a_pod_changes_only_where_it_may() {
 #[test]
 fn obj_15_a_service_keeps_its_address() {
     let mut old = created("", "v1", "Service", json!({"spec": {"ports": [{"port": 80}]}}));
-    assign_service_addresses(&mut old, &Taken(&[], &[])).unwrap();
+    assign_service_addresses(&mut old, &UsedAddresses(&[], &[])).unwrap();
     let mut new = defaulted("", "v1", "Service", json!({"spec": {"ports": [{"port": 81}]}}));
     prepare_update("", "Service", &mut new, &old);
     assert_eq!(new["spec"]["clusterIP"], "10.0.0.1");
@@ -133,9 +133,9 @@ fn obj_15_a_service_keeps_its_address() {
 }
 
 #[test]
-fn obj_15_a_service_that_becomes_external_gives_its_address_back() {
+fn obj_15_a_service_that_becomes_external_releases_its_address() {
     let mut old = created("", "v1", "Service", json!({"spec": {"ports": [{"port": 80}]}}));
-    assign_service_addresses(&mut old, &Taken(&[], &[])).unwrap();
+    assign_service_addresses(&mut old, &UsedAddresses(&[], &[])).unwrap();
     let mut new = old.clone();
     new["spec"]["type"] = json!("ExternalName");
     new["spec"]["externalName"] = json!("example.com");

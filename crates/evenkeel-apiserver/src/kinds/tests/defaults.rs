@@ -84,7 +84,7 @@ fn obj_14_what_is_given_is_kept() {
 }
 
 #[test]
-fn obj_14_odd_shapes_do_no_harm() {
+fn obj_14_unexpected_shapes_do_not_panic() {
     for object in [json!({"spec": 3}), json!({"spec": {"template": []}}), json!([]), json!(null)] {
         for kind in ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"] {
             let mut object = object.clone();
@@ -182,7 +182,7 @@ fn obj_14_a_job_finds_its_pods_by_its_uid() {
 #[test]
 fn obj_14_services_get_the_lowest_free_address() {
     let mut object = created("", "v1", "Service", json!({"spec": {"ports": [{"port": 80}], "selector": {"a": "b"}}}));
-    assign_service_addresses(&mut object, &Taken(&["10.0.0.1"], &[])).unwrap();
+    assign_service_addresses(&mut object, &UsedAddresses(&["10.0.0.1"], &[])).unwrap();
     assert_eq!(
         object["spec"],
         json!({
@@ -195,18 +195,18 @@ fn obj_14_services_get_the_lowest_free_address() {
     assert_eq!(object["status"], json!({"loadBalancer": {}}));
 
     let mut headless = created("", "v1", "Service", json!({"spec": {"clusterIP": "None", "selector": {"a": "b"}}}));
-    assign_service_addresses(&mut headless, &Taken(&[], &[])).unwrap();
+    assign_service_addresses(&mut headless, &UsedAddresses(&[], &[])).unwrap();
     assert_eq!(headless["spec"]["clusterIPs"], json!(["None"]));
 
     let mut nodes =
         created("", "v1", "Service", json!({"spec": {"type": "NodePort", "ports": [{"port": 1}, {"port": 2}]}}));
-    assign_service_addresses(&mut nodes, &Taken(&[], &[30000])).unwrap();
+    assign_service_addresses(&mut nodes, &UsedAddresses(&[], &[30000])).unwrap();
     assert_eq!(nodes["spec"]["ports"][0]["nodePort"], 30001);
     assert_eq!(nodes["spec"]["ports"][1]["nodePort"], 30002);
     assert_eq!(nodes["spec"]["externalTrafficPolicy"], "Cluster");
 
     let mut wanted = created("", "v1", "Service", json!({"spec": {"clusterIP": "10.0.0.9", "ports": [{"port": 1}]}}));
-    let refused = assign_service_addresses(&mut wanted, &Taken(&["10.0.0.9"], &[])).unwrap_err();
+    let refused = assign_service_addresses(&mut wanted, &UsedAddresses(&["10.0.0.9"], &[])).unwrap_err();
     assert_eq!(
         refused.to_string(),
         "spec.clusterIPs: Invalid value: [\"10.0.0.9\"]: failed to allocate IP 10.0.0.9: provided IP is already allocated"
@@ -247,8 +247,8 @@ fn obj_14_other_kinds() {
 }
 
 #[test]
-fn obj_14_the_class_of_service_follows_from_requests_and_limits() {
-    let of = |containers: Value| pod::class_of_service(&json!({"containers": containers}));
+fn obj_14_the_qos_class_follows_from_requests_and_limits() {
+    let of = |containers: Value| pod::qos_class(&json!({"containers": containers}));
     assert_eq!(of(json!([{}])), "BestEffort");
     assert_eq!(of(json!([{"resources": {"requests": {"nvidia.com/gpu": 1}}}])), "BestEffort");
     let full = json!({"resources": {

@@ -132,11 +132,11 @@ proptest! {
             let mut new = once;
             prepare_create(group, version, kind, &mut new, "uid");
             prepare_update(group, kind, &mut new, &old);
-            let _ = assign_service_addresses(&mut new, &Taken(&[], &[]));
+            let _ = assign_service_addresses(&mut new, &UsedAddresses(&[], &[]));
             let _ = validate_create(group, kind, &new);
             let _ = validate_update(group, kind, &new, &old);
             prop_assert!(!generation_changes(group, kind, &new, &new));
-            pod::class_of_service(&new);
+            pod::qos_class(&new);
             convert(kind, &mut new, "autoscaling/v1");
             convert(kind, &mut new, "autoscaling/v2");
         }

@@ -15,7 +15,7 @@ fn user(name: &str, groups: &[&str]) -> User {
 }
 
 #[test]
-fn aut_6_the_headers_name_another_user_and_are_taken_away() {
+fn aut_6_the_headers_name_another_user_and_are_removed() {
     assert_eq!(acting(&[]).unwrap(), (admin(), 1));
     assert_eq!(acting(&[("impersonate-user", "joe")]).unwrap(), (user("joe", &["system:authenticated"]), 1));
     let (full, left) = acting(&[
@@ -34,7 +34,7 @@ fn aut_6_the_headers_name_another_user_and_are_taken_away() {
 }
 
 #[test]
-fn aut_6_groups_that_go_without_saying() {
+fn aut_6_implicit_groups() {
     let account = "system:serviceaccount:ns:robot";
     let groups = ["system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"];
     assert_eq!(acting(&[("impersonate-user", account)]).unwrap().0, user(account, &groups));
@@ -42,12 +42,12 @@ fn aut_6_groups_that_go_without_saying() {
     assert_eq!(named, user(account, &["a", "system:authenticated"]));
     let anonymous = acting(&[("impersonate-user", "system:anonymous")]).unwrap().0;
     assert_eq!(anonymous, user("system:anonymous", &["system:unauthenticated"]));
-    let unauthenticated = acting(&[("impersonate-user", "joe"), ("impersonate-group", UNAUTHENTICATED)]).unwrap().0;
-    assert_eq!(unauthenticated, user("joe", &[UNAUTHENTICATED]));
+    let anonymous = acting(&[("impersonate-user", "joe"), ("impersonate-group", UNAUTHENTICATED)]).unwrap().0;
+    assert_eq!(anonymous, user("joe", &[UNAUTHENTICATED]));
 }
 
 #[test]
-fn aut_6_nobody_is_nobody() {
+fn aut_6_unauthenticated_is_explicit() {
     let status = acting(&[("impersonate-group", "a"), ("impersonate-uid", "7")]).unwrap_err();
     assert_eq!(status.code, 400);
     assert!(status.message.starts_with("requested ["), "{}", status.message);

@@ -20,7 +20,7 @@ fn bearer(text: &'static str) -> HeaderValue {
 }
 
 #[test]
-fn aut_1_without_authentication_everyone_is_the_administrator() {
+fn aut_1_without_authentication_every_request_is_the_administrators() {
     let auth = Authenticator { open: true, ..Authenticator::default() };
     let user = auth.authenticate(Some(&bearer("Bearer whatever")), &ClientCertificate::Absent, |_| None).unwrap();
     assert_eq!(user.name, "system:admin");
@@ -54,8 +54,8 @@ fn aut_3_a_certificate_names_user_and_groups() {
     assert_eq!(identity.judge(Some(&[der.as_slice().into()])), ClientCertificate::Valid(someone.clone()));
     assert_eq!(identity.judge(None), ClientCertificate::Absent);
     assert_eq!(identity.judge(Some(&[b"junk".as_slice().into()])), ClientCertificate::Invalid);
-    let foreign = Identity::generate([127, 0, 0, 1].into(), &someone, now).unwrap();
-    assert_eq!(foreign.judge(Some(&[der.as_slice().into()])), ClientCertificate::Invalid);
+    let other = Identity::generate([127, 0, 0, 1].into(), &someone, now).unwrap();
+    assert_eq!(other.judge(Some(&[der.as_slice().into()])), ClientCertificate::Invalid);
     let old = jiff::Timestamp::from_second(1_000_000_000).unwrap();
     let expired = Identity::generate([127, 0, 0, 1].into(), &someone, old).unwrap();
     let der = pem(&expired.admin_certificate_pem);
@@ -63,7 +63,7 @@ fn aut_3_a_certificate_names_user_and_groups() {
 }
 
 #[test]
-fn aut_3_invalid_certificates_are_not_as_good_as_none() {
+fn aut_3_invalid_certificates_do_not_count_as_absent() {
     let auth = with_token(true);
     assert_eq!(auth.authenticate(None, &ClientCertificate::Invalid, |_| None).unwrap_err().code, 401);
     let carol = ClientCertificate::Valid(user("carol"));

@@ -20,9 +20,9 @@ const WATCH: &str = "/api/v1/namespaces/default/configmaps?watch=true";
 
 /// Starts a server over a fake handler that the test can inspect.
 async fn start(builder: Builder) -> (ApiServer, Arc<FakeHandler>) {
-    let toy = Arc::new(FakeHandler::default());
-    let server = builder.start_with(toy.clone(), toy.clone()).await.unwrap();
-    (server, toy)
+    let fake = Arc::new(FakeHandler::default());
+    let server = builder.start_with(fake.clone(), fake.clone()).await.unwrap();
+    (server, fake)
 }
 
 async fn in_process() -> ApiServer {

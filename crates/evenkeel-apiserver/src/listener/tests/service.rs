@@ -14,7 +14,7 @@ use super::*;
 use crate::faults::{Action, Rule, WatchAction};
 use crate::http_types::User;
 use crate::listener::compress;
-use crate::listener::receive::MAX_BODY;
+use crate::listener::request_body::MAX_BODY;
 
 /// A body of several pieces and unknown length, which optionally stalls after its last piece.
 struct Pieces {
@@ -61,7 +61,7 @@ async fn url_11_bodies_beyond_three_mebibytes_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sec_65_a_body_that_stalls_is_given_up() {
+async fn sec_65_a_stalled_body_times_out() {
     let server = in_process().await;
     let before = Instant::now();
     let stalled = Pieces { left: 10, stalls: true };
@@ -85,7 +85,7 @@ async fn url_12_audit_id_and_cache_control() {
 }
 
 #[tokio::test]
-async fn arc_3_the_in_process_service_is_the_administrator_unless_told_otherwise() {
+async fn arc_3_the_in_process_service_is_the_administrator_by_default() {
     let (server, _) = start(ApiServer::builder().in_process_only().token("secret")).await;
     let admin = json(get(&server, "/whoami").await.unwrap()).await;
     assert_eq!(admin["name"], "system:admin");
@@ -100,7 +100,7 @@ async fn arc_3_the_in_process_service_is_the_administrator_unless_told_otherwise
 }
 
 #[tokio::test(start_paused = true)]
-async fn arc_3_a_read_waits_for_its_revision_but_not_for_ever() {
+async fn arc_3_a_read_waits_for_its_revision_until_a_timeout() {
     let server = in_process().await;
     let path = format!("{CONFIG_MAPS}?resourceVersion=1");
     let (list, created) = tokio::join!(get(&server, &path), create(&server, "a"));
@@ -113,7 +113,7 @@ async fn arc_3_a_read_waits_for_its_revision_but_not_for_ever() {
 }
 
 #[tokio::test]
-async fn ops_2_requests_are_remembered() {
+async fn ops_2_requests_are_recorded() {
     let server = in_process().await;
     create(&server, "a").await.unwrap();
     server.faults().add(Rule::new(Action::Drop));
@@ -126,19 +126,19 @@ async fn ops_2_requests_are_remembered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn arc_4_time_reaches_the_core_until_the_handle_is_dropped() {
-    let (server, toy) = start(ApiServer::builder().in_process_only()).await;
+async fn arc_4_ticks_reach_the_engine_until_the_handle_is_dropped() {
+    let (server, fake) = start(ApiServer::builder().in_process_only()).await;
     tokio::time::sleep(Duration::from_millis(3500)).await;
-    assert_eq!(toy.ticks(), 3);
+    assert_eq!(fake.ticks(), 3);
     let mut watch = get(&server, WATCH).await.unwrap().into_body();
     drop(server);
     assert_eq!(frame(&mut watch).await, None, "watches end with the server");
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(toy.ticks(), 3);
+    assert_eq!(fake.ticks(), 3);
 }
 
 #[test]
-fn neg_8_large_whole_answers_are_compressed() {
+fn neg_8_large_complete_responses_are_compressed() {
     let large = vec![b'x'; 128 * 1024 + 1];
     let response = compress::gzip(Response::new(Body::whole(large.clone())));
     assert_eq!(response.headers()["content-encoding"], "gzip");
@@ -152,7 +152,7 @@ fn neg_8_large_whole_answers_are_compressed() {
 }
 
 #[test]
-fn neg_8_gzip_must_be_asked_for() {
+fn neg_8_gzip_must_be_accepted() {
     let accepts = |value: &'static str| {
         let mut headers = http::HeaderMap::new();
         headers.insert("accept-encoding", value.parse().unwrap());
@@ -218,7 +218,7 @@ async fn flt_3_commit_then_drop_and_drop_before_commit_look_the_same() {
 }
 
 #[tokio::test]
-async fn flt_4_a_rule_befalls_a_watch_that_is_already_open() {
+async fn flt_4_a_rule_affects_an_open_watch() {
     let server = in_process().await;
     let mut watch = get(&server, WATCH).await.unwrap().into_body();
     create(&server, "a").await.unwrap();
@@ -241,7 +241,7 @@ async fn flt_4_a_cut_frame_breaks_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn flt_4_stalls_and_held_frames_take_their_time() {
+async fn flt_4_stalls_and_held_frames_are_delayed() {
     let server = in_process().await;
     let stall = Rule::watch(WatchAction::StallFor { event: 0, duration: Duration::from_secs(20) });
     let id = server.faults().add(stall);
@@ -264,11 +264,11 @@ async fn flt_4_stalls_and_held_frames_take_their_time() {
 }
 
 #[tokio::test]
-async fn flt_5_store_faults_reach_the_core() {
-    let (server, toy) = start(ApiServer::builder().in_process_only()).await;
+async fn flt_5_store_faults_reach_the_engine() {
+    let (server, fake) = start(ApiServer::builder().in_process_only()).await;
     create(&server, "a").await.unwrap();
     server.faults().compact_now();
-    assert_eq!(toy.compacted(), 1);
+    assert_eq!(fake.compacted(), 1);
 }
 
 fn futures_body(mut body: Body) -> Bytes {

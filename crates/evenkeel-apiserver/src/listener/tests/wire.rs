@@ -76,7 +76,7 @@ async fn arc_3_http2_by_prior_knowledge() {
 }
 
 #[tokio::test]
-async fn arc_3_long_answers_flow_over_both_protocols() {
+async fn arc_3_long_responses_stream_over_both_protocols() {
     let server = plain().await;
     let answer = raw(&server, "GET /frames HTTP/1.1\nHost: localhost\nConnection: close\n\n").await;
     let chunk_overhead = "10000\r\n\r\n".len();
@@ -103,7 +103,7 @@ async fn flt_4_a_cut_resets_the_stream_of_http2() {
 }
 
 #[tokio::test]
-async fn arc_4_a_client_that_goes_away_frees_its_connection() {
+async fn arc_4_a_disconnected_client_frees_its_connection() {
     let server = plain().await;
     let mut stream = TcpStream::connect(address(&server)).await.unwrap();
     let head = format!("GET {WATCH} HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -178,8 +178,8 @@ async fn aut_3_tls_with_client_certificates_and_tokens() {
     assert_eq!(code, StatusCode::UNAUTHORIZED);
 
     let now = jiff::Timestamp::from_second(rustls::pki_types::UnixTime::now().as_secs() as i64).unwrap();
-    let foreign = Identity::generate([127, 0, 0, 1].into(), &User::default(), now).unwrap();
-    let shown = (foreign.admin_certificate_pem.as_str(), foreign.admin_key_pem.as_str());
+    let other = Identity::generate([127, 0, 0, 1].into(), &User::default(), now).unwrap();
+    let shown = (other.admin_certificate_pem.as_str(), other.admin_key_pem.as_str());
     let (_, code, body) = tls_whoami(&server, Some(shown), None).await;
     assert_eq!(code, StatusCode::UNAUTHORIZED, "{body}");
     server.shutdown().await;
@@ -214,13 +214,13 @@ async fn arc_4_no_task_survives_a_shutdown_or_a_drop() {
         while tasks() > before {
             tokio::task::yield_now().await;
         }
-        assert!(TcpStream::connect(at).await.is_err(), "the listener is closed");
+        assert!(TcpStream::connect(at).await.is_err(), "the port still accepts connections");
     }
     assert_eq!(tasks(), before);
 }
 
 #[tokio::test]
-async fn arc_4_a_port_that_is_taken_is_named() {
+async fn arc_4_the_error_names_a_port_in_use() {
     let server = plain().await;
     let taken = address(&server);
     let error = ApiServer::builder().listen(taken).start().await.unwrap_err();
@@ -256,7 +256,7 @@ async fn sec_60_no_listening_to_the_network_without_authentication() {
 }
 
 #[tokio::test]
-async fn sec_62_the_host_is_checked_when_nothing_else_is() {
+async fn sec_62_an_open_server_checks_the_host() {
     let server = plain().await;
     let answer = raw(&server, "GET /readyz HTTP/1.1\nHost: evil.example\nConnection: close\n\n").await;
     assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
@@ -268,7 +268,7 @@ async fn sec_62_the_host_is_checked_when_nothing_else_is() {
 }
 
 #[tokio::test]
-async fn sec_62_the_control_endpoint_is_off_unless_wanted_and_has_its_own_token() {
+async fn sec_62_the_fault_endpoint_is_off_by_default_and_has_its_own_token() {
     let off = plain().await;
     let head = "GET /evenkeel/faults HTTP/1.1\nHost: localhost\nConnection: close\n\n";
     assert!(raw(&off, head).await.starts_with("HTTP/1.1 404"));
@@ -308,7 +308,7 @@ async fn sec_65_connections_are_limited_and_silent_ones_closed() {
     let mut second = TcpStream::connect(address(&server)).await.unwrap();
     let mut nothing = Vec::new();
     let _ = second.read_to_end(&mut nothing).await;
-    assert_eq!(server.connections().turned_away, 1);
+    assert_eq!(server.connections().rejected, 1);
     // With the clock paused, time advances to the next timer when all tasks are idle.
     tokio::time::pause();
     let _ = silent.read_to_end(&mut nothing).await;
@@ -326,7 +326,7 @@ async fn sec_65_heads_are_limited() {
 }
 
 #[tokio::test]
-async fn neg_8_large_answers_are_compressed_on_the_wire() {
+async fn neg_8_large_responses_are_compressed_on_the_wire() {
     let server = plain().await;
     let mut stream = TcpStream::connect(address(&server)).await.unwrap();
     let head = "GET /large HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n";
@@ -344,7 +344,7 @@ async fn neg_8_large_answers_are_compressed_on_the_wire() {
 const LIST: &str = "GET /api/v1/namespaces/default/configmaps HTTP/1.1\nHost: localhost\nConnection: close\n\n";
 
 #[tokio::test]
-async fn flt_2_refused_connections_come_back_on_the_same_port() {
+async fn flt_2_connections_are_accepted_again_on_the_same_port() {
     let server = plain().await;
     let at = address(&server);
     server.faults().refuse_connections(true);
@@ -410,7 +410,7 @@ async fn flt_7_request_faults_on_the_wire() {
     while !server.faults().counts().contains_key("hang") {
         tokio::select! {
             biased;
-            answer = &mut hung => panic!("answered with {answer:?}"),
+            answer = &mut hung => panic!("unexpected response: {answer:?}"),
             () = tokio::task::yield_now() => {}
         }
     }

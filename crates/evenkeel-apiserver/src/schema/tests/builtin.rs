@@ -150,7 +150,7 @@ fn neg_10_times_take_their_canonical_form() {
 }
 
 #[test]
-fn obj_15_times_that_are_none_are_refused() {
+fn obj_15_invalid_times_are_rejected() {
     let lease = |time: &str| fault("io.k8s.api.coordination.v1.Lease", json!({"spec": {"renewTime": time}}));
     assert_eq!(
         lease("soon"),
@@ -167,7 +167,7 @@ fn obj_15_times_that_are_none_are_refused() {
 }
 
 #[test]
-fn obj_15_types_are_checked_in_the_words_of_go() {
+fn obj_15_type_errors_are_those_of_go() {
     assert_eq!(
         fault(DEPLOYMENT, json!({"spec": {"replicas": "two"}})),
         "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32"
@@ -290,7 +290,7 @@ fn dry_4_strict_faults_of_the_recorded_scenario() {
 }
 
 #[test]
-fn bodies_that_are_no_json_are_refused_in_the_words_of_go() {
+fn invalid_json_is_rejected_with_the_errors_of_go() {
     for (text, fault) in [
         ("{not json", "invalid character 'n' looking for beginning of object key string"),
         ("", "unexpected end of JSON input"),

@@ -21,7 +21,7 @@ fn field_errors(schema: Value, value: Value) -> Vec<String> {
 }
 
 #[test]
-fn crd_7_defaults_fill_what_is_missing() {
+fn crd_7_defaults_fill_absent_fields() {
     let schema = structural(json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "a": {"type": "string", "default": "x"},
         "b": {"type": "string", "default": "y", "nullable": true},
@@ -61,7 +61,7 @@ fn crd_8_texts_of_the_recorded_scenario() {
         ["spec.replicas: Invalid value: \"string\": spec.replicas in body must be of type integer: \"string\""]
     );
     let faults = schema.validate(&json!({"spec": {"deploymentName": "d", "replicas": "two"}}));
-    assert_eq!(faults[0].fault, crate::field::Fault::TypeInvalid);
+    assert_eq!(faults[0].fault, crate::field::FieldFault::TypeInvalid);
     assert!(check(json!({"deploymentName": "d", "replicas": 3.0})).is_empty());
 }
 
@@ -195,7 +195,7 @@ fn crd_8_junctors() {
 }
 
 #[test]
-fn crd_8_embedded_resources_say_what_they_are() {
+fn crd_8_embedded_resources_need_kind_and_version() {
     let schema = json!({"type": "object", "x-kubernetes-embedded-resource": true,
         "x-kubernetes-preserve-unknown-fields": true});
     assert_eq!(

@@ -129,7 +129,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn crd_9_pruning_settles_in_one_round(schema in schema(), mut value in value()) {
+    fn crd_9_pruning_is_idempotent(schema in schema(), mut value in value()) {
         let schema = Schema::structural(&schema).unwrap();
         schema.prune(&mut value);
         let once = value.clone();
@@ -138,7 +138,7 @@ proptest! {
     }
 
     #[test]
-    fn crd_7_defaulting_settles_in_one_round(schema in schema(), mut value in value()) {
+    fn crd_7_defaulting_is_idempotent(schema in schema(), mut value in value()) {
         let schema = Schema::structural(&schema).unwrap();
         schema.drop_nulls(&mut value);
         schema.apply_defaults(&mut value);
@@ -148,7 +148,7 @@ proptest! {
     }
 
     #[test]
-    fn crd_8_validation_takes_anything(schema in schema(), value in value()) {
+    fn crd_8_validation_accepts_any_json(schema in schema(), value in value()) {
         let schema = Schema::structural(&schema).unwrap();
         for error in schema.validate(&value) {
             prop_assert!(!error.field.is_empty());
@@ -156,7 +156,7 @@ proptest! {
     }
 
     #[test]
-    fn crd_6_a_custom_resource_settles_in_one_round(mut schema in schema(), mut value in value()) {
+    fn crd_6_preparing_a_custom_resource_is_idempotent(mut schema in schema(), mut value in value()) {
         // Only admission ensures that defaults survive pruning.
         strip_defaults(&mut schema);
         let schema = Schema::structural(&schema).unwrap();
@@ -168,12 +168,12 @@ proptest! {
     }
 
     #[test]
-    fn crd_5_admission_takes_any_schema(schema in schema()) {
+    fn crd_5_admission_handles_any_schema(schema in schema()) {
         admission_faults(&schema);
     }
 
     #[test]
-    fn dry_5_decoding_takes_anything(mut value in value()) {
+    fn dry_5_decoding_handles_any_json(mut value in value()) {
         for id in ["io.k8s.api.core.v1.Pod", "io.k8s.api.core.v1.Event",
             "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"]
         {

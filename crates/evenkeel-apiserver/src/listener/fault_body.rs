@@ -10,35 +10,35 @@ use bytes::Bytes;
 use http_body::Body as _;
 use tokio::time::{Sleep, sleep};
 
-use super::service::Shared;
+use super::service::ServerShared;
 use crate::faults::WatchAction;
 use crate::faults::framing::Framing;
-use crate::faults::stages::{Chain, Step};
+use crate::faults::stages::{Chain, FaultOutput};
 use crate::faults::subject::Subject;
 use crate::http_types::{Body, ConnectionCut, FrameStream};
 
 /// The time that the transport gets to send pending bytes before a connection is cut.
-const PARTING: Duration = Duration::from_millis(5);
+const CUT_DELAY: Duration = Duration::from_millis(5);
 
 /// A watch body that applies fault rules, including those added while it is open.
-pub(crate) struct FaultyWatch {
+pub(crate) struct FaultInjectingWatch {
     /// `None` once the watch has ended for the client.
     inner: Option<Body>,
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
     subject: Subject,
     /// The newest rule that was considered.
     seen: u64,
     chain: Chain,
-    steps: VecDeque<Step>,
+    outputs: VecDeque<FaultOutput>,
     pause: Option<Pin<Box<Sleep>>>,
-    patience: Option<Pin<Box<Sleep>>>,
-    parting: Option<Pin<Box<Sleep>>>,
+    flush_timer: Option<Pin<Box<Sleep>>>,
+    cut_timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl FaultyWatch {
+impl FaultInjectingWatch {
     pub(crate) fn new(
         inner: Body,
-        shared: Arc<Shared>,
+        shared: Arc<ServerShared>,
         subject: Subject,
         seen: u64,
         actions: Vec<WatchAction>,
@@ -48,20 +48,20 @@ impl FaultyWatch {
         for action in actions {
             chain.push(action);
         }
-        FaultyWatch {
+        FaultInjectingWatch {
             inner: Some(inner),
             shared,
             subject,
             seen,
             chain,
-            steps: VecDeque::new(),
+            outputs: VecDeque::new(),
             pause: None,
-            patience: None,
-            parting: None,
+            flush_timer: None,
+            cut_timer: None,
         }
     }
 
-    fn heed_new_rules(&mut self) {
+    fn apply_new_rules(&mut self) {
         let newest = self.shared.faults.newest();
         if newest == self.seen {
             return;
@@ -76,20 +76,20 @@ impl FaultyWatch {
     }
 
     /// Ready when no chunk of the engine's stream arrived in time: held frames may be due.
-    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_flush_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(wait) = self.chain.flush_after() else {
-            self.patience = None;
+            self.flush_timer = None;
             return Poll::Pending;
         };
-        let patience = self.patience.get_or_insert_with(|| Box::pin(sleep(wait)));
-        ready!(patience.as_mut().poll(cx));
-        self.patience = None;
-        self.chain.flush(&mut self.steps);
+        let flush_timer = self.flush_timer.get_or_insert_with(|| Box::pin(sleep(wait)));
+        ready!(flush_timer.as_mut().poll(cx));
+        self.flush_timer = None;
+        self.chain.flush(&mut self.outputs);
         Poll::Ready(())
     }
 }
 
-impl FrameStream for FaultyWatch {
+impl FrameStream for FaultInjectingWatch {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ConnectionCut>>> {
         let this = self.get_mut();
         loop {
@@ -97,24 +97,24 @@ impl FrameStream for FaultyWatch {
                 ready!(pause.as_mut().poll(cx));
                 this.pause = None;
             }
-            match this.steps.front() {
-                Some(Step::Pause(duration)) => {
+            match this.outputs.front() {
+                Some(FaultOutput::Pause(duration)) => {
                     this.pause = Some(Box::pin(sleep(*duration)));
-                    this.steps.pop_front();
+                    this.outputs.pop_front();
                     continue;
                 }
-                Some(Step::End) => {
+                Some(FaultOutput::End) => {
                     this.inner = None;
                     return Poll::Ready(None);
                 }
-                Some(Step::ConnectionCut) => {
+                Some(FaultOutput::ConnectionCut) => {
                     this.inner = None;
-                    let parting = this.parting.get_or_insert_with(|| Box::pin(sleep(PARTING)));
-                    ready!(parting.as_mut().poll(cx));
+                    let cut_timer = this.cut_timer.get_or_insert_with(|| Box::pin(sleep(CUT_DELAY)));
+                    ready!(cut_timer.as_mut().poll(cx));
                     return Poll::Ready(Some(Err(ConnectionCut)));
                 }
-                Some(Step::Send(_)) => {
-                    if let Some(Step::Send(bytes)) = this.steps.pop_front() {
+                Some(FaultOutput::Send(_)) => {
+                    if let Some(FaultOutput::Send(bytes)) = this.outputs.pop_front() {
                         return Poll::Ready(Some(Ok(bytes)));
                     }
                 }
@@ -124,17 +124,17 @@ impl FrameStream for FaultyWatch {
                 return Poll::Ready(None);
             };
             match Pin::new(inner).poll_frame(cx) {
-                Poll::Pending => ready!(this.poll_patience(cx)),
+                Poll::Pending => ready!(this.poll_flush_timer(cx)),
                 Poll::Ready(Some(Err(cut))) => return Poll::Ready(Some(Err(cut))),
-                Poll::Ready(None) => this.chain.end(&mut this.steps),
+                Poll::Ready(None) => this.chain.end(&mut this.outputs),
                 Poll::Ready(Some(Ok(frame))) => {
-                    this.heed_new_rules();
+                    this.apply_new_rules();
                     if let Ok(chunk) = frame.into_data() {
                         // Without faults, frames pass unchanged, however many events they hold.
                         if this.chain.is_empty() {
                             return Poll::Ready(Some(Ok(chunk)));
                         }
-                        this.chain.feed(chunk, &mut this.steps);
+                        this.chain.feed(chunk, &mut this.outputs);
                     }
                 }
             }
@@ -143,25 +143,25 @@ impl FrameStream for FaultyWatch {
 }
 
 /// A body that fails after a number of bytes.
-pub(crate) struct CutAfter {
+pub(crate) struct CutAfterBytes {
     inner: Body,
     left: u64,
-    parting: Option<Pin<Box<Sleep>>>,
+    cut_timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl CutAfter {
+impl CutAfterBytes {
     pub(crate) fn new(inner: Body, bytes: u64) -> Self {
-        CutAfter { inner, left: bytes, parting: None }
+        CutAfterBytes { inner, left: bytes, cut_timer: None }
     }
 }
 
-impl FrameStream for CutAfter {
+impl FrameStream for CutAfterBytes {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ConnectionCut>>> {
         let this = self.get_mut();
         loop {
             if this.left == 0 {
-                let parting = this.parting.get_or_insert_with(|| Box::pin(sleep(PARTING)));
-                ready!(parting.as_mut().poll(cx));
+                let cut_timer = this.cut_timer.get_or_insert_with(|| Box::pin(sleep(CUT_DELAY)));
+                ready!(cut_timer.as_mut().poll(cx));
                 return Poll::Ready(Some(Err(ConnectionCut)));
             }
             let frame = match ready!(Pin::new(&mut this.inner).poll_frame(cx)) {

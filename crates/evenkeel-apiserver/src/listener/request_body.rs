@@ -14,14 +14,14 @@ pub(crate) const BODY_IDLE: Duration = Duration::from_secs(30);
 
 /// Why a body was not read.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum RequestBodyError {
     /// The client gets this status.
-    Answer(Box<Status>),
+    Rejected(Box<Status>),
     /// The client disconnected.
-    Gone,
+    Disconnected,
 }
 
-pub(crate) async fn body<B: http_body::Body>(body: B) -> Result<Bytes, Refusal> {
+pub(crate) async fn read<B: http_body::Body>(body: B) -> Result<Bytes, RequestBodyError> {
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
@@ -35,7 +35,7 @@ pub(crate) async fn body<B: http_body::Body>(body: B) -> Result<Bytes, Refusal> 
         let frame = match tokio::time::timeout(BODY_IDLE, body.frame()).await {
             Err(_) => return Err(too_slow()),
             Ok(None) => break,
-            Ok(Some(Err(_))) => return Err(Refusal::Gone),
+            Ok(Some(Err(_))) => return Err(RequestBodyError::Disconnected),
             Ok(Some(Ok(frame))) => frame,
         };
         let Ok(mut data) = frame.into_data() else {
@@ -62,16 +62,16 @@ pub(crate) async fn body<B: http_body::Body>(body: B) -> Result<Bytes, Refusal> 
     Ok(if rest.is_empty() { first } else { rest.freeze() })
 }
 
-fn too_large() -> Refusal {
-    Refusal::Answer(Box::new(Status::failure(
+fn too_large() -> RequestBodyError {
+    RequestBodyError::Rejected(Box::new(Status::failure(
         413,
         Reason::REQUEST_ENTITY_TOO_LARGE,
         format!("Request entity too large: limit is {MAX_BODY}"),
     )))
 }
 
-fn too_slow() -> Refusal {
-    Refusal::Answer(Box::new(Status::failure(
+fn too_slow() -> RequestBodyError {
+    RequestBodyError::Rejected(Box::new(Status::failure(
         408,
         Reason::TIMEOUT,
         format!("Timeout: no byte of the request's body arrived for {} seconds", BODY_IDLE.as_secs()),

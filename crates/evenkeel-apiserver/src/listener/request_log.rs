@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use http::{Method, StatusCode};
 
 /// The number of requests kept.
-const REMEMBERED: usize = 4096;
+const CAPACITY: usize = 4096;
 /// The length at which a path is truncated: longer than that of any regular client.
-const LONGEST_PATH: usize = 8192;
+const MAX_PATH: usize = 8192;
 
 /// One request that the server handled, or dropped by a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,15 +24,15 @@ pub struct RequestRecord {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Records(Mutex<VecDeque<RequestRecord>>);
+pub(crate) struct RequestLog(Mutex<VecDeque<RequestRecord>>);
 
-impl Records {
+impl RequestLog {
     pub(crate) fn push(&self, mut record: RequestRecord) {
-        if record.path.len() > LONGEST_PATH {
-            record.path = record.path.chars().take(LONGEST_PATH).collect();
+        if record.path.len() > MAX_PATH {
+            record.path = record.path.chars().take(MAX_PATH).collect();
         }
         let mut records = self.lock();
-        if records.len() == REMEMBERED {
+        if records.len() == CAPACITY {
             records.pop_front();
         }
         records.push_back(record);
