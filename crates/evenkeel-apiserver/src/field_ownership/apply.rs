@@ -133,14 +133,14 @@ fn prune<'a, T: FieldTypes>(
     let owned = owned.with_declared_fields(types);
     // Fields that the previous intent held, with what is below them, and that have no owner now.
     let pruned = without(&merged, &last, types);
-    let mut gone = all_fields(&merged, types);
-    gone.subtract(&all_fields(&pruned, types));
-    gone.subtract(&owned);
-    let pruned = without(&merged, &gone, types);
+    let mut removed = all_fields(&merged, types);
+    removed.subtract(&all_fields(&pruned, types));
+    removed.subtract(&owned);
+    let pruned = without(&merged, &removed, types);
     // Only what the manager had applied itself is removed: the rest may have an untracked owner.
-    let mut gone = all_fields(&merged, types);
-    gone.subtract(&all_fields(&pruned, types));
-    without(&merged, &gone.intersection(&last), types)
+    let mut removed = all_fields(&merged, types);
+    removed.subtract(&all_fields(&pruned, types));
+    without(&merged, &removed.intersection(&last), types)
 }
 
 /// Returns the fields of an object, including declared parents that `fieldsV1` omits.

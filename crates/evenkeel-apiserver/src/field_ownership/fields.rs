@@ -44,7 +44,7 @@ fn named<'a, T: FieldTypes>(value: &'a Value, types: Option<&T>) -> FieldSetNode
 
 /// Returns the object without these fields. A map or list that loses all its entries becomes `null`; the decoder of
 /// the result decides whether it remains.
-pub(super) fn without<T: FieldTypes>(value: &Value, gone: &FieldSet<'_>, types: Option<&T>) -> Value {
+pub(super) fn without<T: FieldTypes>(value: &Value, removed: &FieldSet<'_>, types: Option<&T>) -> Value {
     match shape(value, types) {
         // An atomic value has no parts to remove.
         Shape::Leaf => value.clone(),
@@ -52,7 +52,7 @@ pub(super) fn without<T: FieldTypes>(value: &Value, gone: &FieldSet<'_>, types: 
             let mut kept = Map::new();
             for (name, value) in map {
                 let types = types.and_then(|types| types.field(name));
-                if let Some(value) = reduced(value, gone.get(&PathElement::Field(name)), types) {
+                if let Some(value) = reduced(value, removed.get(&PathElement::Field(name)), types) {
                     kept.insert(name.clone(), value);
                 }
             }
@@ -61,7 +61,7 @@ pub(super) fn without<T: FieldTypes>(value: &Value, gone: &FieldSet<'_>, types: 
         Shape::List(list, types) => {
             let mut kept = Vec::with_capacity(list.len());
             for item in list {
-                let node = element(item, types).and_then(|element| gone.get(&element));
+                let node = element(item, types).and_then(|element| removed.get(&element));
                 kept.extend(reduced(item, node, types.items()));
             }
             if kept.is_empty() { Value::Null } else { Value::Array(kept) }
@@ -69,8 +69,8 @@ pub(super) fn without<T: FieldTypes>(value: &Value, gone: &FieldSet<'_>, types: 
     }
 }
 
-fn reduced<T: FieldTypes>(value: &Value, gone: Option<&FieldSetNode<'_>>, types: Option<&T>) -> Option<Value> {
-    match gone {
+fn reduced<T: FieldTypes>(value: &Value, removed: Option<&FieldSetNode<'_>>, types: Option<&T>) -> Option<Value> {
+    match removed {
         Some(node) if node.member => None,
         Some(node) => Some(without(value, &node.below, types)),
         None => Some(value.clone()),

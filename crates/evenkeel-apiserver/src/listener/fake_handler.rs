@@ -80,7 +80,7 @@ impl FakeState {
         Ok((code, object))
     }
 
-    fn answer(
+    fn respond(
         &mut self,
         request: &ApiRequest,
         namespace: &str,
@@ -164,8 +164,8 @@ impl Handler for FakeHandler {
             ["api", "v1", "namespaces", _, "configmaps"] if revision > state.revision => {
                 Err(Box::new(Status::failure(504, Reason::TIMEOUT, "Timeout: Too large resource version")))
             }
-            ["api", "v1", "namespaces", namespace, "configmaps"] => state.answer(request, namespace, ""),
-            ["api", "v1", "namespaces", namespace, "configmaps", name] => state.answer(request, namespace, name),
+            ["api", "v1", "namespaces", namespace, "configmaps"] => state.respond(request, namespace, ""),
+            ["api", "v1", "namespaces", namespace, "configmaps", name] => state.respond(request, namespace, name),
             _ => Err(Box::new(Status::failure(
                 404,
                 Reason::NOT_FOUND,

@@ -102,7 +102,7 @@ impl InProcess {
             status: None,
         };
         let audit_id = parts.headers.get(AUDIT_ID).cloned();
-        let mut outcome = self.answer(parts, body, &mut record.user).await;
+        let mut outcome = self.respond(parts, body, &mut record.user).await;
         if let Ok(response) = &mut outcome {
             self.finish(response.headers_mut(), audit_id);
             record.status = Some(response.status());
@@ -111,7 +111,7 @@ impl InProcess {
         outcome
     }
 
-    async fn answer<B: http_body::Body>(
+    async fn respond<B: http_body::Body>(
         &self,
         mut parts: Parts,
         body: B,

@@ -24,14 +24,14 @@ fn address(server: &ApiServer) -> SocketAddr {
 async fn raw(server: &ApiServer, head: &str) -> String {
     let mut stream = TcpStream::connect(address(server)).await.unwrap();
     stream.write_all(head.replace('\n', "\r\n").as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     // A reset connection has no more bytes either.
-    let _ = stream.read_to_end(&mut answer).await;
-    String::from_utf8(answer).unwrap()
+    let _ = stream.read_to_end(&mut response).await;
+    String::from_utf8(response).unwrap()
 }
 
-fn body_of(answer: &str) -> &str {
-    answer.split_once("\r\n\r\n").map_or("", |(_, body)| body)
+fn body_of(response: &str) -> &str {
+    response.split_once("\r\n\r\n").map_or("", |(_, body)| body)
 }
 
 async fn plain() -> ApiServer {
@@ -41,10 +41,10 @@ async fn plain() -> ApiServer {
 #[tokio::test]
 async fn arc_3_http1() {
     let server = plain().await;
-    let answer = raw(&server, "GET /readyz HTTP/1.1\nHost: localhost\nConnection: close\n\n").await;
-    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-    assert!(answer.contains("content-length: 2\r\n"), "{answer}");
-    assert_eq!(body_of(&answer), "ok");
+    let response = raw(&server, "GET /readyz HTTP/1.1\nHost: localhost\nConnection: close\n\n").await;
+    assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+    assert!(response.contains("content-length: 2\r\n"), "{response}");
+    assert_eq!(body_of(&response), "ok");
     server.shutdown().await;
 }
 
@@ -78,9 +78,9 @@ async fn arc_3_http2_by_prior_knowledge() {
 #[tokio::test]
 async fn arc_3_long_responses_stream_over_both_protocols() {
     let server = plain().await;
-    let answer = raw(&server, "GET /frames HTTP/1.1\nHost: localhost\nConnection: close\n\n").await;
+    let response = raw(&server, "GET /frames HTTP/1.1\nHost: localhost\nConnection: close\n\n").await;
     let chunk_overhead = "10000\r\n\r\n".len();
-    assert_eq!(body_of(&answer).len(), FRAMES * (FRAME + chunk_overhead) + "0\r\n\r\n".len());
+    assert_eq!(body_of(&response).len(), FRAMES * (FRAME + chunk_overhead) + "0\r\n\r\n".len());
     let mut sender = http2(TcpStream::connect(address(&server)).await.unwrap()).await;
     let frames = request(Method::GET, &format!("{}/frames", server.url()), "");
     let response = sender.send_request(frames).await.unwrap();
@@ -258,8 +258,8 @@ async fn sec_60_no_listening_to_the_network_without_authentication() {
 #[tokio::test]
 async fn sec_62_an_open_server_checks_the_host() {
     let server = plain().await;
-    let answer = raw(&server, "GET /readyz HTTP/1.1\nHost: evil.example\nConnection: close\n\n").await;
-    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+    let response = raw(&server, "GET /readyz HTTP/1.1\nHost: evil.example\nConnection: close\n\n").await;
+    assert!(response.starts_with("HTTP/1.1 403"), "{response}");
     let (guarded, _) = start(ApiServer::builder().token("t")).await;
     let head = "GET /readyz HTTP/1.1\nHost: evil.example\nAuthorization: Bearer t\nConnection: close\n\n";
     assert!(raw(&guarded, head).await.starts_with("HTTP/1.1 200"));
@@ -320,8 +320,8 @@ async fn sec_65_connections_are_limited_and_silent_ones_closed() {
 async fn sec_65_heads_are_limited() {
     let server = plain().await;
     let head = format!("GET /readyz HTTP/1.1\nHost: localhost\nLong: {}\n\n", "x".repeat(300 * 1024));
-    let answer = raw(&server, &head).await;
-    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
+    let response = raw(&server, &head).await;
+    assert!(response.is_empty() || response.starts_with("HTTP/1.1 431"), "{response}");
     assert!(server.requests().is_empty());
 }
 
@@ -331,13 +331,13 @@ async fn neg_8_large_responses_are_compressed_on_the_wire() {
     let mut stream = TcpStream::connect(address(&server)).await.unwrap();
     let head = "GET /large HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await.unwrap();
-    let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
-    let headers = String::from_utf8(answer[..end].to_vec()).unwrap();
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response).await.unwrap();
+    let end = response.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
+    let headers = String::from_utf8(response[..end].to_vec()).unwrap();
     assert!(headers.contains("content-encoding: gzip\r\n"), "{headers}");
     let mut text = String::new();
-    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&answer[end..]), &mut text).unwrap();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&response[end..]), &mut text).unwrap();
     assert_eq!(text.len(), 300_002);
 }
 
@@ -397,10 +397,10 @@ async fn flt_7_request_faults_on_the_wire() {
     ] {
         server.faults().clear();
         server.faults().add(Faults::parse(spec).unwrap());
-        let answer = raw(&server, "GET /large HTTP/1.1\nHost: localhost\nConnection: close\n\n").await;
-        let seen = match answer.split_once("\r\n") {
+        let response = raw(&server, "GET /large HTTP/1.1\nHost: localhost\nConnection: close\n\n").await;
+        let seen = match response.split_once("\r\n") {
             None => String::new(),
-            Some((line, _)) => format!("{line}|{}", body_of(&answer)),
+            Some((line, _)) => format!("{line}|{}", body_of(&response)),
         };
         assert_eq!(seen, expected, "{spec}");
     }
@@ -410,7 +410,7 @@ async fn flt_7_request_faults_on_the_wire() {
     while !server.faults().counts().contains_key("hang") {
         tokio::select! {
             biased;
-            answer = &mut hung => panic!("unexpected response: {answer:?}"),
+            response = &mut hung => panic!("unexpected response: {response:?}"),
             () = tokio::task::yield_now() => {}
         }
     }
@@ -486,13 +486,13 @@ async fn flt_7_watch_faults_on_the_wire() {
             _ => 2,
         };
         server.faults().add(Faults::parse(&format!("drop-watch:events={pieces}")).unwrap());
-        let answer = raw(&server, &format!("GET {WATCH} HTTP/1.1\nHost: localhost\nConnection: close\n\n")).await;
-        assert_eq!(body_of(&answer), expected, "{spec}");
+        let response = raw(&server, &format!("GET {WATCH} HTTP/1.1\nHost: localhost\nConnection: close\n\n")).await;
+        assert_eq!(body_of(&response), expected, "{spec}");
     }
     server.faults().clear();
     server.faults().add(Faults::parse("expire:as=http").unwrap());
-    let answer = raw(&server, &format!("GET {WATCH} HTTP/1.1\nHost: localhost\nConnection: close\n\n")).await;
-    assert!(answer.starts_with("HTTP/1.1 410 Gone"), "{answer}");
+    let response = raw(&server, &format!("GET {WATCH} HTTP/1.1\nHost: localhost\nConnection: close\n\n")).await;
+    assert!(response.starts_with("HTTP/1.1 410 Gone"), "{response}");
     server.faults().clear();
     server.faults().add(Faults::parse("bookmarks-only").unwrap());
     let mut silent = get(&server, WATCH).await.unwrap().into_body();
