@@ -49,41 +49,41 @@ pub use crate::informer::metrics::{
 
 /// Counts lists.
 pub const LISTS: &str = "reflector_lists_total";
-/// Times lists.
+/// Histogram of the duration of lists.
 pub const LIST_DURATION: &str = "reflector_list_duration_seconds";
-/// Measures lists.
+/// Histogram of objects per list.
 pub const ITEMS_PER_LIST: &str = "reflector_items_per_list";
 /// Counts watches.
 pub const WATCHES: &str = "reflector_watches_total";
-/// Counts watches that ended at once.
+/// Counts very short watches.
 pub const SHORT_WATCHES: &str = "reflector_short_watches_total";
-/// Times watches.
+/// Histogram of the duration of watches.
 pub const WATCH_DURATION: &str = "reflector_watch_duration_seconds";
-/// Measures watches.
+/// Histogram of events per watch.
 pub const ITEMS_PER_WATCH: &str = "reflector_items_per_watch";
-/// Shows the version that was reached.
+/// Gauge of the resource version that was reached.
 pub const LAST_RESOURCE_VERSION: &str = "reflector_last_resource_version";
-/// Counts how often all objects had to be asked for again.
+/// Counts relists after a failure.
 pub const RELISTS: &str = "reflector_relists_total";
-/// Counts objects and events that could not be read.
+/// Counts unreadable objects and events.
 pub const DECODE_FAILURES: &str = "reflector_decode_failures_total";
-/// Shows when the server was last heard.
+/// Gauge of the time of the last response or event of the server.
 pub const LAST_HEARD: &str = "reflector_last_heard_timestamp_seconds";
 
 /// Describes the metrics to the recorder. Reflectors do this themselves.
 pub fn describe() {
     crate::informer::metrics::describe();
-    describe_counter!(LISTS, Unit::Count, "Lists begun, by reflector.");
-    describe_histogram!(LIST_DURATION, Unit::Seconds, "Time until all objects of a list were there.");
+    describe_counter!(LISTS, Unit::Count, "Lists, by reflector.");
+    describe_histogram!(LIST_DURATION, Unit::Seconds, "Time until a list was complete.");
     describe_histogram!(ITEMS_PER_LIST, Unit::Count, "Objects per list.");
-    describe_counter!(WATCHES, Unit::Count, "Watches asked for, by reflector.");
+    describe_counter!(WATCHES, Unit::Count, "Watches, by reflector.");
     describe_counter!(SHORT_WATCHES, Unit::Count, "Watches that ended within a second without an event.");
-    describe_histogram!(WATCH_DURATION, Unit::Seconds, "Time that watches lasted.");
+    describe_histogram!(WATCH_DURATION, Unit::Seconds, "Duration of watches.");
     describe_histogram!(ITEMS_PER_WATCH, Unit::Count, "Events per watch.");
     describe_gauge!(LAST_RESOURCE_VERSION, Unit::Count, "The resource version that was reached.");
-    describe_counter!(RELISTS, Unit::Count, "Times that all objects had to be asked for again after a failure.");
-    describe_counter!(DECODE_FAILURES, Unit::Count, "Objects and events that could not be read.");
-    describe_gauge!(LAST_HEARD, Unit::Seconds, "When the server was last heard, in seconds since 1970.");
+    describe_counter!(RELISTS, Unit::Count, "Relists after a failure.");
+    describe_counter!(DECODE_FAILURES, Unit::Count, "Unreadable objects and events.");
+    describe_gauge!(LAST_HEARD, Unit::Seconds, "When the server last sent something, in seconds since 1970.");
 }
 
 /// Handles of metrics for the recorder that is installed.
@@ -179,19 +179,19 @@ impl ReflectorMetrics {
         handles.counters[counter as usize].increment(1);
     }
 
-    /// All objects are there.
+    /// Records a complete list.
     pub(crate) fn listed(&self, items: usize, took: Duration) {
         self.handles.get().items_per_list.record(items as f64);
         self.handles.get().list_duration.record(took);
     }
 
-    /// A watch is over.
+    /// Records the end of a watch.
     pub(crate) fn watched(&self, events: u64, lasted: Duration) {
         self.handles.get().items_per_watch.record(events as f64);
         self.handles.get().watch_duration.record(lasted);
     }
 
-    /// The server was heard, and the copy is at this version.
+    /// Records that the server sent something, and the version that was reached.
     pub(crate) fn received(&self, version: &str) {
         if let Ok(number) = version.parse::<u64>() {
             self.handles.get().last_version.set(number as f64);

@@ -29,14 +29,14 @@ use serde::de::DeserializeOwned;
 use crate::Object;
 use crate::source::BoxError;
 
-/// The annotation in which `kubectl apply` keeps all that it was given.
+/// The annotation in which `kubectl apply` stores the applied manifest.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// What an object cannot be without: its kind, and what it is known by.
+/// The fields that every object needs: kind and identity.
 const IDENTITY: [&str; 6] =
     ["apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion"];
 
-/// Drops `metadata.managedFields`, which are often half of an object and of no use to a controller.
+/// Drops `metadata.managedFields`, which are often half of an object and rarely needed by a controller.
 pub fn drop_managed_fields() -> impl Fn(Object) -> Result<Object, BoxError> + Clone + Send + Sync + 'static {
     without(JsonPaths::new(["metadata.managedFields"]).unwrap_or_default())
 }
@@ -50,7 +50,7 @@ pub fn drop_annotations(
 
 /// Drops whatever these [paths](JsonPaths) lead to, such as `spec.containers[*].env`.
 ///
-/// A path that leads to what an object cannot be without, such as its name, makes every object an error.
+/// A path to a required field, such as the name, makes every object an error.
 pub fn drop_paths(
     paths: impl IntoIterator<Item = impl AsRef<str>>,
 ) -> Result<impl Fn(Object) -> Result<Object, BoxError> + Clone + Send + Sync + 'static, PathError> {
@@ -58,7 +58,7 @@ pub fn drop_paths(
 }
 
 /// Keeps nothing but what these [paths](JsonPaths) lead to, and what every object needs: its kind and API version, name and
-/// namespace, uid and resource version. Labels, finalizers and owners stay only if they are asked for.
+/// namespace, uid and resource version. Labels, finalizers and owners are kept only if a path names them.
 pub fn keep_paths<P: Into<String>>(
     paths: impl IntoIterator<Item = P>,
 ) -> Result<impl Fn(Object) -> Result<Object, BoxError> + Clone + Send + Sync + 'static, PathError> {
@@ -73,8 +73,8 @@ fn without(paths: JsonPaths) -> impl Fn(Object) -> Result<Object, BoxError> + Cl
 
 /// Changes objects as Rust values.
 ///
-/// This decodes every object, and encodes it again, which costs many times what dropping a path does. What `K` has no
-/// field for is lost. An object that does not fit `K` is an error.
+/// Decodes and encodes every object, which costs many times as much as dropping a path. Fields that `K` does not have are lost. An
+/// object that does not fit `K` is an error.
 ///
 /// ```
 /// use evenkeel_cache::transform;
@@ -96,7 +96,7 @@ where
     move |object: Object| {
         let value = object.as_kind::<K>().typed()?;
         let info = Arc::clone(object.resource());
-        // With the object goes what it remembers of the value, so that this is mostly the only one who has it.
+        // Drops the object's decoded cache, so that this is mostly the only reference to the value.
         drop(object);
         let mut value = Arc::unwrap_or_clone(value);
         change(&mut value);

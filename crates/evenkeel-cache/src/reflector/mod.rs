@@ -1,7 +1,8 @@
 //! [`Reflector`]: lists and watches one resource, and sends the changes to a [`DeltaSink`].
 //!
-//! [`Reflector`] is the machine; [`DeltaSink`] is what it writes to; [`ReflectorFailure`] is how it tells what went wrong and
-//! [`ReflectorStatus`] how it is doing.
+//! [`ReflectorFailure`] describes its errors, [`ReflectorStatus`] its state.
+//!
+//! Inside: `machine` decides, `driver` performs I/O, `ingest` prepares objects, `initial_list` collects a WatchList.
 
 mod backoff;
 mod builder;

@@ -52,7 +52,7 @@ pub(crate) fn bookmark(version: &str) -> Event {
     Ok(WatchEvent::Bookmark { resource_version: ResourceVersion::new(version), initial_events_end: false })
 }
 
-/// The bookmark that says that all objects have come.
+/// The bookmark that ends the initial events.
 pub(crate) fn all(version: &str) -> Event {
     Ok(WatchEvent::Bookmark { resource_version: ResourceVersion::new(version), initial_events_end: true })
 }
@@ -82,7 +82,7 @@ pub(crate) enum Entry {
     List(String, String, u32),
     /// A watch was asked for, from this version.
     Watch(String),
-    /// A watch was asked for that begins with all objects.
+    /// A WatchList was requested.
     WatchList(String),
     Add(String),
     Update(String),
@@ -403,7 +403,7 @@ pub(crate) struct Desk {
     pub(crate) diary: Diary,
     pub(crate) store: Notes,
     pub(crate) status: ReflectorStatus,
-    /// What the handler heard: the error, and what was next.
+    /// The failures: error and recovery.
     pub(crate) failures: Arc<Mutex<Vec<(String, super::Recovery)>>>,
     pub(crate) timeouts: Arc<Mutex<Vec<Duration>>>,
     pub(crate) exact: Arc<Mutex<Vec<bool>>>,
@@ -416,7 +416,7 @@ impl Desk {
         Desk::with(script, |builder| builder.watch_list(false))
     }
 
-    /// Runs a reflector that begins with a watch.
+    /// Runs a reflector with WatchList.
     pub(crate) fn streaming(script: Script) -> Self {
         Desk::with(script, |builder| builder)
     }
@@ -428,10 +428,10 @@ impl Desk {
     pub(crate) fn on(script: Script, mut store: Notes, how: impl FnOnce(ReflectorBuilder) -> ReflectorBuilder) -> Self {
         store.diary = script.diary.clone();
         let failures: Arc<Mutex<Vec<_>>> = Arc::default();
-        let heard = Arc::clone(&failures);
+        let record = Arc::clone(&failures);
         let (diary, timeouts, exact) = (script.diary.clone(), Arc::clone(&script.timeouts), Arc::clone(&script.exact));
         let builder = Reflector::builder(Arc::new(script), pods())
-            .on_error(move |failure| heard.lock().unwrap().push((failure.error.to_string(), failure.next)));
+            .on_error(move |failure| record.lock().unwrap().push((failure.error.to_string(), failure.next)));
         let mut reflector = how(builder).build();
         reflector.driver.random = || 0.0;
         let status = reflector.status();

@@ -1,4 +1,4 @@
-//! A client as a source: [`ApiSource`].
+//! [`ApiSource`]: lists and watches through a client.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,13 +15,12 @@ use super::{
     is_about_protobuf,
 };
 
-/// The objects of an [`Api`], or those of them that selectors choose.
+/// The objects of an [`Api`], optionally restricted by selectors.
 ///
-/// Each request is made anew from what is said here: nothing of one is left over for the next. An `Api` of
-/// [metadata](Api::metadata) works as well; what comes then are objects of which nothing but the metadata is there.
+/// Requests share no state. An `Api` of [metadata](Api::metadata) works as well; the objects then have only their metadata.
 ///
-/// Objects of built-in kinds come as protobuf, and all others as JSON, unless the client's configuration, the `Api` or
-/// [`wire`](Self::wire) says otherwise. A server that speaks no protobuf is asked for JSON.
+/// Built-in kinds are transferred as protobuf, all others as JSON, unless the client's configuration, the `Api` or
+/// [`wire`](Self::wire) sets another encoding. A server without protobuf falls back to JSON.
 ///
 /// ```
 /// # fn example(client: &evenkeel_client::Client) {
@@ -44,39 +43,38 @@ pub struct ApiSource<K, S: Scope> {
 }
 
 impl<K, S: Scope> ApiSource<K, S> {
-    /// All objects of the API.
+    /// Returns a source of all objects of the `Api`.
     pub fn new(api: Api<K, S>) -> Self {
         let api = for_many(api);
         ApiSource { api, labels: String::new(), fields: String::new(), supports_watch_list: true }
     }
 
-    /// Only objects whose labels match; see [`ListParams::labels`].
+    /// Restricts the source to objects whose labels match; see [`ListParams::labels`].
     pub fn labels(mut self, selector: impl ToString) -> Self {
         self.labels = selector.to_string();
         self
     }
 
-    /// Only objects whose fields match; see [`ListParams::fields`].
+    /// Restricts the source to objects whose fields match; see [`ListParams::fields`].
     pub fn fields(mut self, selector: impl ToString) -> Self {
         self.fields = selector.to_string();
         self
     }
 
-    /// The form that objects have on their way, whatever the client or the `Api` says. [`Wire::Automatic`] is protobuf here,
-    /// for kinds that have such a form.
+    /// Sets the encoding of objects in transit, over that of the client and the `Api`. [`Wire::Automatic`] is protobuf here, for
+    /// kinds that support it.
     pub fn wire(mut self, wire: Wire) -> Self {
         self.api = for_many(self.api.wire(wire));
         self
     }
 
-    /// Says that the server cannot begin a watch with all objects, so that it is not asked to. Without this it is asked, and
-    /// its refusal costs a request each time.
+    /// Disables WatchList, for servers without it. Otherwise each refusal costs a request.
     pub fn without_watch_list(mut self) -> Self {
         self.supports_watch_list = false;
         self
     }
 
-    /// What is known of the kind.
+    /// Returns the resource.
     pub fn resource(&self) -> &Arc<ResourceInfo> {
         self.api.resource()
     }
@@ -148,7 +146,7 @@ impl<K> ListItems for Items<K> {
         Poll::Ready(match ready!(Pin::new(&mut self.0).poll_next(context)) {
             Some(Ok(object)) => Ok(ListPart::Object(object.cast())),
             Some(Err(error)) => match SourceError::from(error) {
-                // The client asks for JSON from now on, which may be readable: the list is worth another try.
+                // The client requests JSON from now on, which may be readable: the list is retried.
                 SourceError::Unreadable(error) if is_about_protobuf(&error) => Err(SourceError::Garbled(error)),
                 SourceError::Unreadable(error) => Ok(ListPart::Unreadable(error)),
                 error => Err(error),
