@@ -5,13 +5,15 @@
 //!
 //! Why two processes never lead at once:
 //!
-//! 1. A leader that sent a successful write at `s` leads until `s + renew deadline`. The write took effect at some
-//! time after `s`; the time of the response does not matter. 2. Another candidate saw the resulting record at `o`,
-//! which is after the write took effect and so after `s`. It may write no earlier than `o + lease duration`, which is
-//! longer. 3. That write replaces only the version it saw. If the leader has renewed meanwhile, the version differs
-//! and the write fails. 4. A write that was abandoned can take effect at any later time, but only if no other write
-//! happened since its version was read, that is, if it would have been correct to send it then. It starts no term: a
-//! term starts with a response.
+//! 1. A leader that sent a successful write at `s` leads until `s + renew deadline`. The write took effect at some time
+//!    after `s`; the time of the response does not matter.
+//! 2. Another candidate saw the resulting record at `o`, which is after the write took effect and so after `s`. It may
+//!    write no earlier than `o + lease duration`, which is longer.
+//! 3. That write replaces only the version it saw. If the leader has renewed meanwhile, the version differs and the
+//!    write fails.
+//! 4. A write that was abandoned can take effect at any later time, but only if no other write happened since its
+//!    version was read, that is, if it would have been correct to send it then. It starts no term: a term starts with a
+//!    response.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -61,7 +61,7 @@ fn one_dial_each_where_connections_cannot_be_shared() {
     assert_eq!(described(state.wait(Named('X'))).1, 1);
     assert_eq!(described(state.give_back(1, Named('A'), now)), grants(["V:all of A1"], 0));
     assert_eq!(described(state.dialed_http1(2, Named('B'), now)), grants(["W:all of B2"], 0));
-    // A connection that cannot be made is the misfortune of one.
+    // A failed dial fails one request.
     let (failed, todo) = state.dial_failed();
     assert_eq!((failed, described(todo)), (vec![Named('X')], nothing()));
 }
