@@ -40,7 +40,6 @@
 //! - [`lister`]: [`Lister`], reads of what an informer has.
 //! - `factory`: `InformerFactory`, one informer for each kind, with the feature `client`.
 //! - [`transform`]: what makes objects lighter before they are stored.
-//! - [`wait`]: waiting for several informers at once; [`until`]: waiting for something to happen.
 //! - [`metrics`]: what is reported.
 //! - `testing`: fake sources and stores for tests, with the feature `testing`.
 //! - [`compat`]: ports of client-go tools that few programs need.
@@ -87,8 +86,6 @@ pub mod store;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod transform;
-pub mod until;
-pub mod wait;
 
 pub use evenkeel_core::{Obj, ObjectKey, ResourceInfo, ResourceVersion};
 pub use event::{Deleted, Event};
@@ -99,8 +96,6 @@ pub use informer::{InformerOptions, Registration, RunningInformers, SharedInform
 pub use lister::{Lister, ListerKey, NamespaceLister};
 pub use source::ListerWatcher;
 pub use store::{Index, Indexer, Snapshot, Store};
-
-pub use until::Until;
 
 use evenkeel_core::Untyped;
 

@@ -7,8 +7,11 @@
 //! | [`MutationCache`] | `cache.MutationCache` | a program's own writes on top of an indexer; [`Lister::at_least`] often suffices |
 //! | [`TtlStore`] | `cache.NewTTLStore` | a store whose objects expire |
 //! | [`UndeltaStore`] | `cache.UndeltaStore` | a store that passes on the whole list after each change |
+//! | [`UntilWithSync`] | `watch.UntilWithSync` | waits for conditions on the events of an informer |
+//! | [`WaitForSync`] | `cache.WaitFor` | waits for several conditions at once; [`SharedInformer::synced`] often suffices |
 //! | [`synctrack`] | `cache/synctrack` | tracks whether handlers have processed the initial list |
 //!
+//! [`SharedInformer::synced`]: crate::SharedInformer::synced
 //! [`Lister::at_least`]: crate::Lister::at_least
 
 mod fifo;
@@ -17,9 +20,13 @@ mod mutation_cache;
 pub mod synctrack;
 mod ttl_store;
 mod undelta;
+mod until;
+mod wait;
 
 pub use fifo::Fifo;
 pub use heap::{Heap, HeapClosed};
 pub use mutation_cache::MutationCache;
 pub use ttl_store::TtlStore;
 pub use undelta::UndeltaStore;
+pub use until::{UntilWithSync, UntilWithSyncError};
+pub use wait::{Awaited, DoneChecker, SyncTimeout, TimeIsOver, WaitForSync, wait_for_sync};

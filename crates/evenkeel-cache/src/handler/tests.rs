@@ -12,7 +12,7 @@ fn pod(name: &str, version: &str) -> Obj<Pod> {
     Obj::from_json(&info, json).unwrap()
 }
 
-/// What a handler was told, in words.
+/// Notifications of a handler, as text.
 #[derive(Clone, Default)]
 struct Notes(Arc<Mutex<Vec<String>>>);
 
@@ -23,7 +23,7 @@ impl Notes {
 
     fn handler(&self) -> impl Handler<Pod> + use<> {
         let notes = self.clone();
-        move |event: Event<Pod>| notes.note(told(&event))
+        move |event: Event<Pod>| notes.note(text(&event))
     }
 
     fn take(&self) -> Vec<String> {
@@ -31,7 +31,7 @@ impl Notes {
     }
 }
 
-fn told(event: &Event<Pod>) -> String {
+fn text(event: &Event<Pod>) -> String {
     let name = event.key().name();
     match event {
         Event::Add { object, initial } => format!("add {name}@{} {initial}", object.resource_version()),
@@ -107,21 +107,21 @@ fn hnd_003_a_filter_makes_adds_and_deletions_of_updates_that_cross_it() {
     };
     let mut handler = Filter::new(accepts, notes.handler());
     let (yes, also, no, nor) = (pod("a", "10"), pod("a", "11"), pod("a", "20"), pod("a", "21"));
-    let mut told = |event| {
+    let mut deliver = |event| {
         handler.handle(event);
         notes.take()
     };
-    assert_eq!(told(added(&yes, true)), ["add a@10 true"], "the flag stays");
-    assert!(told(added(&no, true)).is_empty());
+    assert_eq!(deliver(added(&yes, true)), ["add a@10 true"], "the flag stays");
+    assert!(deliver(added(&no, true)).is_empty());
     looked.take();
-    assert_eq!(told(updated(&yes, &also)), ["update a@10->11"]);
+    assert_eq!(deliver(updated(&yes, &also)), ["update a@10->11"]);
     assert_eq!(looked.take(), ["11", "10"], "the new state first");
-    assert_eq!(told(updated(&no, &yes)), ["add a@10 false"]);
-    assert_eq!(told(updated(&yes, &no)), ["delete a@10 false"], "the state that was accepted");
-    assert!(told(updated(&no, &nor)).is_empty());
+    assert_eq!(deliver(updated(&no, &yes)), ["add a@10 false"]);
+    assert_eq!(deliver(updated(&yes, &no)), ["delete a@10 false"], "the state that was accepted");
+    assert!(deliver(updated(&no, &nor)).is_empty());
     assert_eq!(looked.take(), ["10", "20", "20", "10", "21", "20"]);
-    assert_eq!(told(Event::Delete(Deleted::Observed(yes))), ["delete a@10 false"]);
-    assert!(told(Event::Delete(Deleted::Observed(no))).is_empty());
+    assert_eq!(deliver(Event::Delete(Deleted::Observed(yes))), ["delete a@10 false"]);
+    assert!(deliver(Event::Delete(Deleted::Observed(no))).is_empty());
 }
 
 #[test]

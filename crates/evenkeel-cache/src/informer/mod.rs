@@ -31,12 +31,12 @@ use self::metrics::{HandlerMetrics, Identity};
 use self::observe::{Observer, ObserverGuard};
 use self::processor::{HandlerRunner, Processor};
 use self::shared::{InformerPhase, InformerShared, Parts};
+use crate::compat::DoneChecker;
 use crate::delta::{DeltaFifo, DeltaQueue, ListMode, OrderedQueue};
 use crate::handler::{Handler, HandlerOptions};
 use crate::reflector::Reflector;
 use crate::source::{BoxFuture, ListerWatcher};
 use crate::store::{Index, IndexError, NAMESPACE_INDEX, Table};
-use crate::wait::DoneChecker;
 use crate::{Event, Indexer};
 
 pub use self::listener::Lag;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::listener::{InitialSync, Lag, Listener};
 use super::shared::InformerShared;
+use crate::compat::DoneChecker;
 use crate::source::BoxFuture;
-use crate::wait::DoneChecker;
 
 /// A handler of an informer. Dropping this does not remove the handler: see [`remove`](Self::remove).
 #[derive(Clone)]
@@ -55,8 +55,8 @@ impl Registration {
     /// # Errors
     /// If the handler was removed or the informer stopped before.
     pub async fn synced(&self) -> Result<(), Stopped> {
-        let mut told = self.listener.synced();
-        let outcome = told.wait_for(|told| *told != InitialSync::Pending).await.map(|told| *told);
+        let mut sync = self.listener.synced();
+        let outcome = sync.wait_for(|sync| *sync != InitialSync::Pending).await.map(|sync| *sync);
         match outcome {
             Ok(InitialSync::Done) => Ok(()),
             _ => Err(Stopped::new(&self.informer, "the handler did not receive the whole initial list")),
@@ -117,9 +117,9 @@ impl DoneChecker for Registration {
     }
 
     fn done(&self) -> BoxFuture<'static, ()> {
-        let mut told = self.listener.synced();
+        let mut sync = self.listener.synced();
         Box::pin(async move {
-            if told.wait_for(|told| *told == InitialSync::Done).await.is_err() {
+            if sync.wait_for(|sync| *sync == InitialSync::Done).await.is_err() {
                 std::future::pending().await
             }
         })

@@ -61,7 +61,7 @@ fn watch_all(source: &FakeSource, version: &str) -> Result<Box<dyn WatchEvents>,
 }
 
 /// All that a watch has to say now, in words.
-fn heard(watch: &mut Box<dyn WatchEvents>) -> Vec<String> {
+fn received(watch: &mut Box<dyn WatchEvents>) -> Vec<String> {
     let mut heard = Vec::new();
     loop {
         match watch.poll_next(&mut Context::from_waker(Waker::noop())) {
@@ -133,12 +133,12 @@ fn fcs_002_events_can_be_lost() {
     source.add_without_event(pod("b")).unwrap();
     let gone = source.delete_without_event(pod("b")).unwrap();
     assert_eq!(gone.resource_version(), "4");
-    assert!(heard(&mut live).is_empty());
+    assert!(received(&mut live).is_empty());
     assert_eq!(names(&source.objects()), ["ns/a@2"]);
     source.modify(pod("a")).unwrap();
-    assert_eq!(heard(&mut live), ["modified a@5"]);
+    assert_eq!(received(&mut live), ["modified a@5"]);
     let mut late = watch(&source, "1").unwrap();
-    assert_eq!(heard(&mut late), ["modified a@2", "added b@3", "deleted b@4", "modified a@5"], "history has them");
+    assert_eq!(received(&mut late), ["modified a@2", "added b@3", "deleted b@4", "modified a@5"], "history has them");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn fcs_003_a_list_has_everything_whatever_is_asked_for() {
 
     source.set_list_error(Some(Status::internal("no")));
     assert!(list(&source).unwrap_err().status().unwrap().is_internal_error());
-    assert!(list(&source).is_err(), "until told otherwise");
+    assert!(list(&source).is_err(), "until it is reset");
     source.fail_next_list(Status::expired("old"));
     assert!(list(&source).unwrap_err().is_expired(), "the one that is next goes first");
     source.set_list_error(None);
@@ -166,10 +166,10 @@ fn fcs_004_a_watch_begins_where_it_is_asked_to() {
     source.add(pod("a")).unwrap();
     source.modify(pod("a")).unwrap();
     source.delete(pod("a")).unwrap();
-    assert!(heard(&mut watch(&source, "3").unwrap()).is_empty(), "nothing but what comes");
+    assert!(received(&mut watch(&source, "3").unwrap()).is_empty(), "nothing but what comes");
     let mut late = watch(&source, "1").unwrap();
     source.add(pod("b")).unwrap();
-    assert_eq!(heard(&mut late), ["modified a@2", "deleted a@3", "added b@4"], "what was, then what comes");
+    assert_eq!(received(&mut late), ["modified a@2", "deleted a@3", "added b@4"], "what was, then what comes");
     assert!(refused(&source, "0").is_expired());
     let future = refused(&source, "5");
     assert!(future.status().unwrap().is_too_large_resource_version(), "{future}");
@@ -188,7 +188,7 @@ fn fcs_005_the_version_before_the_first_change_is_too_old() {
     source.add(pod("a")).unwrap();
     assert!(refused(&source, "0").is_expired());
     source.add(pod("b")).unwrap();
-    assert_eq!(heard(&mut watch(&source, "1").unwrap()), ["added b@2"]);
+    assert_eq!(received(&mut watch(&source, "1").unwrap()), ["added b@2"]);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn history_has_an_end() {
         source.modify(pod("a")).unwrap();
     }
     assert!(refused(&source, "2").is_expired());
-    assert_eq!(heard(&mut watch(&source, "3").unwrap()).len(), 9_999);
+    assert_eq!(received(&mut watch(&source, "3").unwrap()).len(), 9_999);
 }
 
 #[test]
@@ -207,10 +207,10 @@ fn fcs_006_a_reset_ends_watches_and_keeps_the_count() {
     let mut first = watch(&source, "0").unwrap();
     source.add(pod("a")).unwrap();
     source.reset_watch();
-    assert_eq!(heard(&mut first), ["added a@1", "end"], "what waits is still told");
+    assert_eq!(received(&mut first), ["added a@1", "end"], "queued events are delivered");
     let mut second = watch(&source, "1").unwrap();
     source.add(pod("b")).unwrap();
-    assert_eq!(heard(&mut second), ["added b@2"]);
+    assert_eq!(received(&mut second), ["added b@2"]);
     assert!(refused(&source, "1").is_expired(), "right before the first change that is remembered");
 }
 
@@ -220,7 +220,7 @@ fn fcs_007_after_a_shutdown_nothing_hangs() {
     let mut open = watch(&source, "0").unwrap();
     source.add(pod("a")).unwrap();
     source.shut_down();
-    assert_eq!(heard(&mut open), ["added a@1", "end"]);
+    assert_eq!(received(&mut open), ["added a@1", "end"]);
     assert!(matches!(list(&source), Err(SourceError::ConnectionRefused(_))));
     assert!(matches!(refused(&source, "1"), SourceError::ConnectionRefused(_)));
     assert_eq!(source.add(pod("b")).unwrap().resource_version(), "2");
@@ -240,11 +240,11 @@ fn fcs_008_watches_of_everything_are_refused_unless_offered() {
     assert!(source.supports_watch_list());
     source.add(pod("b")).unwrap();
     for version in ["", "0", "1", "2"] {
-        assert_eq!(heard(&mut watch_all(&source, version).unwrap()), ["added a@1", "added b@2", "all @2"]);
+        assert_eq!(received(&mut watch_all(&source, version).unwrap()), ["added a@1", "added b@2", "all @2"]);
     }
     let mut open = watch_all(&source, "").unwrap();
     source.delete(pod("a")).unwrap();
-    assert_eq!(heard(&mut open), ["added a@1", "added b@2", "all @2", "deleted a@3"]);
+    assert_eq!(received(&mut open), ["added a@1", "added b@2", "all @2", "deleted a@3"]);
     assert!(watch_all(&source, "9").err().unwrap().status().unwrap().is_too_large_resource_version());
 }
 
@@ -256,18 +256,18 @@ fn fcs_009_a_watch_that_is_not_read_is_closed_and_blocks_no_write() {
     for _ in 0..100 {
         source.modify(pod("a")).unwrap();
     }
-    assert_eq!(heard(&mut eager).len(), 100);
+    assert_eq!(received(&mut eager).len(), 100);
     source.modify(pod("a")).unwrap();
-    assert_eq!(heard(&mut eager), ["modified a@101"]);
-    let heard_late = heard(&mut idle);
+    assert_eq!(received(&mut eager), ["modified a@101"]);
+    let heard_late = received(&mut idle);
     assert_eq!((heard_late.len(), &*heard_late[99], &*heard_late[100]), (101, "modified a@100", "end"));
-    assert_eq!(heard(&mut watch(&source, "100").unwrap()), ["modified a@101"], "the rest is found when asked again");
+    assert_eq!(received(&mut watch(&source, "100").unwrap()), ["modified a@101"], "the rest is found when asked again");
 
     let narrow = pods().with_buffer(1);
     let mut idle = watch(&narrow, "0").unwrap();
     narrow.add(pod("a")).unwrap();
     narrow.add(pod("b")).unwrap();
-    assert_eq!(heard(&mut idle), ["added a@1", "end"]);
+    assert_eq!(received(&mut idle), ["added a@1", "end"]);
 }
 
 #[test]
@@ -339,7 +339,7 @@ fn watches_receive_bookmarks_errors_and_breaks() {
     source.bookmark();
     source.send_error(Status::failure(500, Reason::INTERNAL_ERROR, "oops"));
     source.break_watches(|| SourceError::Connection("cut".into()));
-    assert_eq!(heard(&mut open), ["added a@1", "bookmark 1", "error oops", "broken: cut", "end"]);
+    assert_eq!(received(&mut open), ["added a@1", "bookmark 1", "error oops", "broken: cut", "end"]);
     source.fail_next_watch(SourceError::ConnectionRefused("down".into()));
     source.set_watch_error(Some(Status::internal("no")));
     assert!(matches!(refused(&source, "1"), SourceError::ConnectionRefused(_)));

@@ -123,7 +123,7 @@ async fn dyi_007_all_of_them_are_waited_for_at_once() {
     let began = tokio::time::Instant::now();
     informers.wait_for_sync().await.unwrap();
     assert!(whole.has_synced() && metadata.has_synced());
-    assert!(began.elapsed() < Duration::from_secs(6), "nobody waits for the other, nor looks every now and then");
+    assert!(began.elapsed() < Duration::from_secs(6), "informers sync concurrently and without polling");
 }
 
 #[tokio::test(start_paused = true)]

@@ -47,7 +47,7 @@ fn factory(client: &Client) -> InformerFactory {
     InformerFactory::builder(client).build()
 }
 
-/// Lets everything happen that can happen without time passing. (Virtual time passes only when all tasks wait.)
+/// Runs all tasks until they wait. (Virtual time passes only then.)
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
@@ -67,7 +67,7 @@ fn asked(server: &ApiServer, resource: &str) -> Vec<String> {
     reads.map(|request| request.path).filter(is_about).collect()
 }
 
-/// Writes down what it is told.
+/// Records its notifications.
 #[derive(Clone, Debug, Default)]
 struct Recorder(Arc<Mutex<Vec<String>>>);
 

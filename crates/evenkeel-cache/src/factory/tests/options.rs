@@ -43,7 +43,7 @@ async fn fac_002_there_is_one_informer_for_a_kind() {
     let again = Index::by_object("late", |_: &Obj<ConfigMap>| ["x"]);
     assert!(matches!(second.add_indexes([again]), Err(IndexError::Conflict { .. })), "it is the same store");
     let configured = Index::by_object("mine", |_: &Obj<ConfigMap>| ["x"]);
-    assert!(second.add_indexes([configured]).is_err(), "what was said of the kind holds for whoever asks");
+    assert!(second.add_indexes([configured]).is_err(), "options of a kind apply to every request");
     let _nodes = informers.of::<Node>();
     assert_eq!(informers.statuses().len(), 2);
     let _running = informers.start();
@@ -53,7 +53,7 @@ async fn fac_002_there_is_one_informer_for_a_kind() {
     assert!(third.has_synced());
     let watches = asked(&server, "/configmaps").len();
     settle().await;
-    assert_eq!(asked(&server, "/configmaps").len(), watches, "nobody else lists");
+    assert_eq!(asked(&server, "/configmaps").len(), watches, "no other informer lists");
 }
 
 #[tokio::test(start_paused = true)]

@@ -140,7 +140,7 @@ async fn ctn_002_informers_of_built_in_kinds_get_protobuf_in_lists_and_watches()
     }
     let list = client.api::<ConfigMap>().list(&ListParams::default()).await.unwrap();
     assert!(list.len() >= 3);
-    assert_eq!(line.seen(MAPS).last().unwrap().0, JSON, "nobody else does, unless it is said");
+    assert_eq!(line.seen(MAPS).last().unwrap().0, JSON, "other requests are JSON by default");
 }
 
 #[tokio::test(start_paused = true)]

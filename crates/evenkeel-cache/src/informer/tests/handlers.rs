@@ -133,14 +133,14 @@ async fn inf_025_the_object_of_a_notification_is_in_the_store() {
     let informer = informer_of(&source, options());
     let (indexer, seen) = (informer.indexer(), Arc::new(Mutex::new(Vec::new())));
     let log = Arc::clone(&seen);
-    let heard = watch::Sender::new(0);
-    let mut count = heard.subscribe();
+    let received = watch::Sender::new(0);
+    let mut count = received.subscribe();
     informer
         .add_handler(move |event: Event<Untyped>| {
-            let told: u64 = event.object().unwrap().resource_version().parse().unwrap();
+            let delivered: u64 = event.object().unwrap().resource_version().parse().unwrap();
             let stored = indexer.get(event.key()).map(|object| object.resource_version().parse().unwrap());
-            log.lock().unwrap().push((told, stored, matches!(event, Event::Delete(_))));
-            heard.send_modify(|heard| *heard += 1);
+            log.lock().unwrap().push((delivered, stored, matches!(event, Event::Delete(_))));
+            received.send_modify(|received| *received += 1);
         })
         .unwrap();
     let _running = informer.start();
@@ -151,11 +151,11 @@ async fn inf_025_the_object_of_a_notification_is_in_the_store() {
         source.delete(pod("a")).unwrap();
         tokio::task::yield_now().await;
     }
-    count.wait_for(|heard| *heard == 60).await.unwrap();
-    for (told, stored, gone) in seen.lock().unwrap().iter() {
+    count.wait_for(|received| *received == 60).await.unwrap();
+    for (delivered, stored, gone) in seen.lock().unwrap().iter() {
         let stored: Option<u64> = *stored;
-        assert!(stored.is_none_or(|stored| stored >= *told), "{told} {stored:?}");
-        assert!(*gone || stored.is_some() || *told < 60, "{told} {stored:?}");
+        assert!(stored.is_none_or(|stored| stored >= *delivered), "{delivered} {stored:?}");
+        assert!(*gone || stored.is_some() || *delivered < 60, "{delivered} {stored:?}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Index;
-use crate::wait::DoneChecker;
+use crate::compat::DoneChecker;
 use evenkeel_core::ResourceVersion;
 
 #[tokio::test(start_paused = true)]
@@ -390,7 +390,7 @@ async fn no_notification_is_delivered_after_the_handle_is_dropped() {
     (0..500).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));
     tokio::task::yield_now().await;
     drop(running);
-    let told = recorder.log().len();
+    let delivered = recorder.log().len();
     informer.stopped().await;
-    assert_eq!(recorder.log().len(), told);
+    assert_eq!(recorder.log().len(), delivered);
 }

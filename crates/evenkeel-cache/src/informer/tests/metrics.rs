@@ -81,7 +81,7 @@ async fn the_lag_of_handlers_is_measured() {
         events.next().await.unwrap();
     }
     drop(events);
-    let handler = |_: Event<Untyped>| panic!("as told");
+    let handler = |_: Event<Untyped>| panic!("expected panic");
     informer.add_handler(handler.with(HandlerOptions::new().name("slow"))).unwrap().synced().await.unwrap();
     let now = values(&metrics, "lagging");
     assert_eq!(now["informer_handler_panics_total"], 4.0);
@@ -93,7 +93,7 @@ async fn a_recorder_that_is_installed_late_receives_everything() {
     let source = source();
     source.add(pod("a")).unwrap();
     let informer = informer_of(&source, options().name("late-recorder"));
-    let handler = |event: Event<Untyped>| assert_ne!(event.key().name(), "a", "as told");
+    let handler = |event: Event<Untyped>| assert_ne!(event.key().name(), "a", "expected panic");
     let registration = informer.add_handler(handler).unwrap();
     let _running = informer.start();
     registration.synced().await.unwrap();

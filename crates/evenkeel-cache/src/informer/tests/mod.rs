@@ -1,4 +1,4 @@
-//! Informers against a source in memory, in virtual time.
+//! Informers of a fake source, in virtual time.
 
 mod handlers;
 mod lifecycle;
@@ -24,14 +24,14 @@ use crate::handler::{Handler, HandlerOptions};
 use crate::testing::FakeSource;
 use crate::{Event, Object};
 
-/// The kind does not matter here.
+/// The kind does not matter in these tests.
 type Informer = SharedInformer<Untyped>;
 
-/// Writes down what it is told.
+/// Records its notifications.
 #[derive(Clone, Debug, Default)]
 struct Recorder {
     log: Arc<Mutex<Vec<String>>>,
-    heard: watch::Sender<usize>,
+    received: watch::Sender<usize>,
 }
 
 impl Recorder {
@@ -39,26 +39,26 @@ impl Recorder {
         self.log.lock().unwrap().clone()
     }
 
-    /// What was heard since the last time.
+    /// Returns and removes the notifications so far.
     fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.log.lock().unwrap())
     }
 
-    /// What was heard since the last time, sorted: lists and resyncs come in no particular order.
+    /// Returns and removes the notifications so far, sorted: lists and resyncs have no particular order.
     fn take_sorted(&self) -> Vec<String> {
         let mut log = self.take();
         log.sort();
         log
     }
 
-    /// Waits until this much has been heard in all.
+    /// Waits for this many notifications in total.
     async fn received(&self, events: usize) {
-        self.heard.subscribe().wait_for(|heard| *heard >= events).await.unwrap();
+        self.received.subscribe().wait_for(|received| *received >= events).await.unwrap();
     }
 
     fn note(&self, event: &Event<Untyped>) {
         self.log.lock().unwrap().push(tell(event));
-        self.heard.send_modify(|heard| *heard += 1);
+        self.received.send_modify(|received| *received += 1);
     }
 }
 
@@ -80,18 +80,18 @@ fn informer_of(source: &FakeSource, options: InformerOptions<Untyped>) -> Inform
     Informer::new(source.clone(), source.resource(), options)
 }
 
-/// A pod as a source takes it: what its version is, the source says.
+/// Returns a pod; the source sets its version.
 fn pod(name: &str) -> Object {
     object(name, 0)
 }
 
-/// A pod with a label.
+/// Returns a pod with a label.
 fn labelled(name: &str, value: &str, uid: &str) -> Object {
     let json = format!(r#"{{"metadata":{{"name":"{name}","uid":"{uid}","labels":{{"l":"{value}"}}}}}}"#);
     Obj::from_json(&pods(), json).unwrap()
 }
 
-/// Lets everything happen that can happen without time passing. (Virtual time passes only when all tasks wait.)
+/// Runs all tasks until they wait. (Virtual time passes only then.)
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
@@ -106,7 +106,7 @@ async fn started(source: &FakeSource, options: HandlerOptions) -> (Informer, Run
     (informer, running, recorder)
 }
 
-/// The names of what is in the store, with versions.
+/// Returns the names and versions of the stored objects.
 fn stored(informer: &Informer) -> Vec<String> {
     let name = |object: &Object| format!("{}@{}", object.key(), object.resource_version());
     let mut names: Vec<String> = informer.indexer().list().iter().map(name).collect();

@@ -1,14 +1,14 @@
-//! Handlers that panic hurt nobody.
+//! Panics of handlers are contained.
 
 use super::*;
 use crate::handler::OnPanic;
 
-/// Notes what it is told, then panics.
+/// Records a notification, then panics.
 fn panicking(recorder: &Recorder) -> impl Handler<Untyped> + use<> {
     let mut inner = recorder.clone();
     move |event: Event<Untyped>| {
         inner.handle(event);
-        panic!("as told");
+        panic!("expected panic");
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::informer::QueueKind;
 
-/// A running informer of this source with this queue, and a recorder that has been told of everything.
+/// Starts an informer of this source with this queue, and a recorder that has processed the initial list.
 async fn with_queue(source: &FakeSource, kind: QueueKind) -> (Informer, RunningInformers, Recorder) {
     let informer = informer_of(source, options().queue(kind));
     let recorder = Recorder::default();
@@ -39,9 +39,9 @@ async fn ihc_11_a_list_replaces_everything_in_one_step() {
     source.reset_watch();
     tokio::time::sleep(Duration::from_secs(5)).await;
     let log = log.lock().unwrap();
-    let told: Vec<&str> = log.iter().map(|(event, _)| event.as_str()).collect();
-    assert_eq!(told[0], "missed p3@3", "what is gone comes first");
-    let mut rest = told[1..].to_vec();
+    let delivered: Vec<&str> = log.iter().map(|(event, _)| event.as_str()).collect();
+    assert_eq!(delivered[0], "missed p3@3", "deletes are delivered first");
+    let mut rest = delivered[1..].to_vec();
     rest.sort_unstable();
     assert_eq!(rest, ["add p4@6", "update p1@1->4", "update p2@2->5"]);
     assert!(log.iter().all(|(_, state)| *state == (true, "7".to_owned())), "{log:?}");
@@ -103,7 +103,7 @@ async fn ctl_009_deletes_of_unknown_objects_are_ignored() {
         let source = source();
         source.add(pod("a")).unwrap();
         let (_informer, _running, recorder) = with_queue(&source, kind).await;
-        source.send(WatchEvent::Deleted(object("nobody", 7)));
+        source.send(WatchEvent::Deleted(object("unknown", 7)));
         source.delete(pod("a")).unwrap();
         recorder.received(2).await;
         assert_eq!(recorder.take(), ["initial a@1", "delete a@2"]);
@@ -115,7 +115,7 @@ async fn rfq_003_a_deletion_of_something_unknown_is_dropped_when_it_is_applied()
     use evenkeel_core::WatchEvent;
     let source = source();
     let (informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
-    source.send(WatchEvent::Deleted(object("nobody", 9)));
+    source.send(WatchEvent::Deleted(object("unknown", 9)));
     settle().await;
     assert!(recorder.take().is_empty());
     assert_eq!(informer.indexer().resource_version().as_str(), "9", "but the store has come that far");

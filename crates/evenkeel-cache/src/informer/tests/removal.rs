@@ -1,4 +1,4 @@
-//! Handlers that go.
+//! Removal of handlers.
 
 use super::*;
 
@@ -80,7 +80,7 @@ async fn inf_022_a_registration_knows_its_informer() {
     registration.shutdown().await;
     second.add(pod("a")).unwrap();
     recorder.received(1).await;
-    assert_eq!(recorder.take(), ["add a@1"], "nobody else was removed");
+    assert_eq!(recorder.take(), ["add a@1"], "no other handler was removed");
 }
 
 #[tokio::test(start_paused = true)]

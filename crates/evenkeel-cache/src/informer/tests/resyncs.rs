@@ -1,4 +1,4 @@
-//! Being told again.
+//! Resyncs of handlers.
 
 use super::*;
 

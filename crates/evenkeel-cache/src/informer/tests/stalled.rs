@@ -1,4 +1,4 @@
-//! A slow handler holds up nobody else, and in `latest` mode it costs no more than what there is.
+//! A slow handler delays no other, and with `Delivery::Latest` its queue is bounded.
 
 use super::*;
 use crate::handler::Delivery;

@@ -1,4 +1,4 @@
-//! What transforms make of objects is all that anybody sees.
+//! Store and handlers see transformed objects only.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,8 +24,8 @@ async fn ctl_024_handlers_and_store_see_only_what_was_transformed() {
     let informer = informer_of(&source, options().transform(counting(&calls)));
     let seen: Arc<Mutex<Vec<bool>>> = Arc::default();
     let log = Arc::clone(&seen);
-    let heard = watch::Sender::new(0);
-    let mut count = heard.subscribe();
+    let received = watch::Sender::new(0);
+    let mut count = received.subscribe();
     informer
         .add_handler(move |event: Event<Untyped>| {
             let is_marked = |object: &Object| object.label("seen") == Some("yes");
@@ -34,14 +34,14 @@ async fn ctl_024_handlers_and_store_see_only_what_was_transformed() {
                 _ => true,
             };
             log.lock().unwrap().push(old && event.object().is_some_and(is_marked));
-            heard.send_modify(|heard| *heard += 1);
+            received.send_modify(|received| *received += 1);
         })
         .unwrap();
     let _running = informer.start();
     informer.synced().await.unwrap();
     source.modify(pod("a")).unwrap();
     source.delete(pod("a")).unwrap();
-    count.wait_for(|heard| *heard == 3).await.unwrap();
+    count.wait_for(|received| *received == 3).await.unwrap();
     assert_eq!(*seen.lock().unwrap(), [true, true, true]);
 }
 

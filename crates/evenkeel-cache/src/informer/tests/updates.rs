@@ -7,7 +7,7 @@ use super::*;
 const NO_RESYNC: Duration = Duration::ZERO;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Adds a handler that wants to be told again after each period, and waits until it has been told everything.
+/// Adds a handler with this resync period.
 async fn with_handler(informer: &Informer, resync: Duration) -> Recorder {
     let recorder = Recorder::default();
     informer.add_handler(recorder.clone().with(HandlerOptions::new().resync(resync))).unwrap();
@@ -70,9 +70,9 @@ async fn ihc_02_after_a_resync_a_relist_delivers_only_changes_to_others() {
     never.received(4).await;
     assert_eq!(never.take_sorted(), ["add pod3@3", "update pod2@2->4"]);
     settle().await;
-    let heard: Vec<String> = each.take_sorted();
+    let received: Vec<String> = each.take_sorted();
     for expected in ["add pod3@3", "update pod1@1->1", "update pod2@2->4"] {
-        assert!(heard.iter().any(|line| line == expected), "{expected} in {heard:?}");
+        assert!(received.iter().any(|line| line == expected), "{expected} in {received:?}");
     }
 }
 
@@ -145,15 +145,15 @@ async fn inf_033_each_check_decides_which_handlers_are_due() {
     second.received(1).await;
     third.received(1).await;
     tokio::time::sleep(SECOND / 2).await;
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     for _ in 0..6 {
         second.take();
         third.take();
         tokio::time::sleep(SECOND).await;
-        heard.push((second.take().len(), third.take().len()));
+        received.push((second.take().len(), third.take().len()));
     }
-    assert_eq!(heard.iter().map(|(second, _)| second).sum::<usize>(), 3);
-    assert_eq!(heard.iter().map(|(_, third)| third).sum::<usize>(), 2);
+    assert_eq!(received.iter().map(|(second, _)| second).sum::<usize>(), 3);
+    assert_eq!(received.iter().map(|(_, third)| third).sum::<usize>(), 2);
 }
 
 #[tokio::test(start_paused = true)]

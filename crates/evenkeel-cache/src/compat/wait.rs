@@ -69,7 +69,7 @@ impl fmt::Debug for Awaited {
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(async {
 /// use std::time::Duration;
-/// use evenkeel_cache::wait::WaitForSync;
+/// use evenkeel_cache::compat::WaitForSync;
 ///
 /// let error = WaitForSync::new("caches")
 ///     .on(("pods", async {}))

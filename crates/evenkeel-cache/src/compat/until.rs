@@ -1,4 +1,4 @@
-//! [`Until`]: waits for conditions on the events of an informer.
+//! [`UntilWithSync`]: waits for conditions on the events of an informer.
 
 use std::fmt;
 
@@ -14,9 +14,10 @@ use crate::{Event, Indexer};
 ///
 /// ```
 /// # async fn example(informer: evenkeel_cache::SharedInformer<k8s_openapi::api::core::v1::Pod>) -> Result<(), Box<dyn std::error::Error>> {
-/// use evenkeel_cache::{Event, Until};
+/// use evenkeel_cache::Event;
+/// use evenkeel_cache::compat::UntilWithSync;
 ///
-/// let event = Until::new(informer)
+/// let event = UntilWithSync::new(informer)
 ///     .condition(|event| Ok::<_, std::convert::Infallible>(matches!(event, Event::Delete(gone) if gone.key().name() == "web-0")))
 ///     .run()
 ///     .await?;
@@ -24,7 +25,7 @@ use crate::{Event, Indexer};
 /// # }
 /// ```
 #[must_use = "does nothing until `run` is awaited"]
-pub struct Until<K, E> {
+pub struct UntilWithSync<K, E> {
     informer: SharedInformer<K>,
     precondition: Option<Precondition<K, E>>,
     conditions: Vec<Condition<K, E>>,
@@ -33,10 +34,10 @@ pub struct Until<K, E> {
 type Precondition<K, E> = Box<dyn FnOnce(&Indexer<K>) -> Result<bool, E> + Send>;
 type Condition<K, E> = Box<dyn FnMut(&Event<K>) -> Result<bool, E> + Send>;
 
-/// Error of [`Until::run`].
+/// Error of [`UntilWithSync::run`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum UntilError<E> {
+pub enum UntilWithSyncError<E> {
     /// A condition returned an error.
     #[error("condition failed: {0}")]
     Condition(#[source] E),
@@ -45,10 +46,10 @@ pub enum UntilError<E> {
     Stopped(#[from] Stopped),
 }
 
-impl<K: 'static, E> Until<K, E> {
+impl<K: 'static, E> UntilWithSync<K, E> {
     /// Waits with this informer, which must not have been started. It stops when the wait ends.
     pub fn new(informer: SharedInformer<K>) -> Self {
-        Until { informer, precondition: None, conditions: Vec::new() }
+        UntilWithSync { informer, precondition: None, conditions: Vec::new() }
     }
 
     /// Adds a condition on the synced store. If it holds, [`run`](Self::run) returns at once.
@@ -70,8 +71,8 @@ impl<K: 'static, E> Until<K, E> {
     ///
     /// # Errors
     /// If a condition returns an error, or if the informer stops.
-    pub async fn run(self) -> Result<Option<Event<K>>, UntilError<E>> {
-        let Until { informer, precondition, conditions } = self;
+    pub async fn run(self) -> Result<Option<Event<K>>, UntilWithSyncError<E>> {
+        let UntilWithSync { informer, precondition, conditions } = self;
         let mut events = informer.subscribe(HandlerOptions::new().name("until"))?;
         let running = informer.start();
         let outcome = met(&informer, &mut events, precondition, conditions).await;
@@ -86,10 +87,10 @@ async fn met<K: 'static, E>(
     events: &mut Subscription<K>,
     precondition: Option<Precondition<K, E>>,
     conditions: Vec<Condition<K, E>>,
-) -> Result<Option<Event<K>>, UntilError<E>> {
+) -> Result<Option<Event<K>>, UntilWithSyncError<E>> {
     if let Some(holds) = precondition {
         informer.synced().await?;
-        if holds(&informer.indexer()).map_err(UntilError::Condition)? {
+        if holds(&informer.indexer()).map_err(UntilWithSyncError::Condition)? {
             return Ok(None);
         }
     }
@@ -97,7 +98,7 @@ async fn met<K: 'static, E>(
     for mut holds in conditions {
         loop {
             if let Some(event) = &last
-                && holds(event).map_err(UntilError::Condition)?
+                && holds(event).map_err(UntilWithSyncError::Condition)?
             {
                 break;
             }
@@ -107,9 +108,9 @@ async fn met<K: 'static, E>(
     Ok(last)
 }
 
-impl<K, E> fmt::Debug for Until<K, E> {
+impl<K, E> fmt::Debug for UntilWithSync<K, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Until")
+        f.debug_struct("UntilWithSync")
             .field("informer", &self.informer)
             .field("conditions", &self.conditions.len())
             .finish_non_exhaustive()

@@ -10,7 +10,7 @@ use tracing::{Dispatch, Subscriber};
 
 use super::*;
 
-/// Done when told so.
+/// A condition that a test completes.
 struct Gate {
     name: &'static str,
     open: watch::Sender<bool>,
@@ -125,7 +125,7 @@ async fn wai_006_an_error_names_what_is_not_done_and_why() {
 struct Ear(Arc<Mutex<Vec<String>>>);
 
 impl Ear {
-    /// Hears what this thread logs, until the guard is dropped. With only one subscriber in the process, tracing would
+    /// Records the log of this thread until the guard is dropped. With only one subscriber in the process, tracing would
     /// remember for everybody what the first thread that comes by wants to hear; two more make it ask each time.
     fn listen(&self) -> tracing::subscriber::DefaultGuard {
         static OTHERS: OnceLock<[Dispatch; 2]> = OnceLock::new();
@@ -152,7 +152,7 @@ impl Visit for Line {
 
 impl Subscriber for Ear {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        metadata.target().starts_with("evenkeel_cache::wait")
+        metadata.target().starts_with("evenkeel_cache::compat::wait")
     }
 
     fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::Id {

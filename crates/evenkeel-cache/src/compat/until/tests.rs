@@ -35,10 +35,10 @@ fn key(event: Option<Event<Untyped>>) -> Option<String> {
 async fn un_004_what_is_there_comes_as_added_and_an_outage_is_survived() {
     let source = source();
     add(&source, "a");
-    let found = Until::new(informer(&source)).condition(is_added("a")).run().await.unwrap();
+    let found = UntilWithSync::new(informer(&source)).condition(is_added("a")).run().await.unwrap();
     assert_eq!(key(found).as_deref(), Some("a"));
 
-    let waiting = tokio::spawn(Until::new(informer(&source)).condition(is_added("b")).run());
+    let waiting = tokio::spawn(UntilWithSync::new(informer(&source)).condition(is_added("b")).run());
     source.watched(1).await;
     source.add_without_event(json!({"metadata": {"name": "b", "uid": "b"}})).unwrap();
     source.reset_watch();
@@ -49,13 +49,15 @@ async fn un_004_what_is_there_comes_as_added_and_an_outage_is_survived() {
 async fn conditions_are_met_one_after_the_other() {
     let source = source();
     add(&source, "a");
-    let until =
-        Until::new(informer(&source)).condition(is_added("a")).condition(is_added("a")).condition(is_added("b"));
+    let until = UntilWithSync::new(informer(&source))
+        .condition(is_added("a"))
+        .condition(is_added("a"))
+        .condition(is_added("b"));
     let waiting = tokio::spawn(until.run());
     source.watched(1).await;
     add(&source, "b");
     assert_eq!(key(waiting.await.unwrap().unwrap()).as_deref(), Some("b"));
-    let nothing = Until::<_, Infallible>::new(informer(&source)).run().await.unwrap();
+    let nothing = UntilWithSync::<_, Infallible>::new(informer(&source)).run().await.unwrap();
     assert!(nothing.is_none());
 }
 
@@ -64,17 +66,18 @@ async fn un_005_a_precondition_is_asked_once_the_informer_has_synced() {
     let source = source();
     add(&source, "a");
     let has = |name: &'static str| move |indexer: &Indexer<Untyped>| Ok::<_, &'static str>(indexer.contains(name));
-    let there = Until::new(informer(&source)).precondition(has("a")).condition(|_| Err("not asked")).run().await;
+    let there =
+        UntilWithSync::new(informer(&source)).precondition(has("a")).condition(|_| Err("not asked")).run().await;
     assert!(there.unwrap().is_none());
-    let missing = Until::new(informer(&source)).precondition(has("b")).condition(|_| Ok(true)).run().await;
+    let missing = UntilWithSync::new(informer(&source)).precondition(has("b")).condition(|_| Ok(true)).run().await;
     assert_eq!(key(missing.unwrap()).as_deref(), Some("a"));
-    let broken = Until::new(informer(&source)).precondition(|_| Err("no idea")).run().await;
-    assert!(matches!(broken, Err(UntilError::Condition("no idea"))));
+    let broken = UntilWithSync::new(informer(&source)).precondition(|_| Err("no idea")).run().await;
+    assert!(matches!(broken, Err(UntilWithSyncError::Condition("no idea"))));
 
     source.set_list_error(Some(evenkeel_core::Status::internal("away")));
     let unsynced = informer(&source);
     let running = unsynced.start();
-    let waiting = tokio::spawn(Until::new(unsynced.clone()).precondition(has("a")).run());
+    let waiting = tokio::spawn(UntilWithSync::new(unsynced.clone()).precondition(has("a")).run());
     tokio::time::sleep(Duration::from_secs(10)).await;
     drop(running);
     let error = waiting.await.unwrap().unwrap_err();
@@ -86,11 +89,11 @@ async fn un_006_no_task_of_the_informer_is_left_when_it_returns() {
     let source = source();
     add(&source, "a");
     let pods = informer(&source);
-    Until::new(pods.clone()).condition(is_added("a")).run().await.unwrap();
+    UntilWithSync::new(pods.clone()).condition(is_added("a")).run().await.unwrap();
     assert!(pods.is_stopped());
     assert_eq!((source.watches(), tokio::runtime::Handle::current().metrics().num_alive_tasks()), (0, 0));
 
-    let waiting = tokio::spawn(Until::new(informer(&source)).condition(is_added("never")).run());
+    let waiting = tokio::spawn(UntilWithSync::new(informer(&source)).condition(is_added("never")).run());
     source.watched(1).await;
     waiting.abort();
     assert!(waiting.await.unwrap_err().is_cancelled());
