@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use evenkeel_core::ObjectKey;
 use evenkeel_queue::limiter::default_controller_limiter;
-use evenkeel_queue::{Clock, Item, Sleep, TokioClock, WorkQueue};
+use evenkeel_queue::{Clock, Sleep, TokioClock, WorkQueue};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -219,7 +219,9 @@ fn add_all(queue: &WorkQueue<ObjectKey>, keys: &[ObjectKey]) -> Outcome {
 
 async fn take_all(queue: &WorkQueue<ObjectKey>, count: u32) -> Outcome {
     for _ in 0..count {
-        queue.next().await.map(Item::done);
+        if let Some(item) = queue.next().await {
+            item.done();
+        }
     }
     expect(queue.is_empty() && queue.stats().delayed == 0)
 }

@@ -2,7 +2,7 @@
 //!
 //! The flow, in the order of the files: [`WatchDecoder`] and [`ListDecoder`] receive chunks of a response body
 //! (`watch.rs`, `list.rs`); the decoder of the wire format finds the next complete event or item (`json/` or `protobuf/`, each
-//! with `watch.rs`, `list.rs` and the `buffer.rs` below them) and reads its [`Header`]; the result is an [`Obj`] with an
+//! with `watch.rs`, `list.rs` and the `buffer.rs` below them) and reads its [`Header`]; the result is an [`Obj`](crate::Obj) with an
 //! undecoded payload.
 
 mod chunks;
