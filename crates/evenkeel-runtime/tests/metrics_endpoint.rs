@@ -25,7 +25,7 @@ async fn get(server: &HealthServer, path: &str) -> String {
 async fn co_029_metrics_and_probes_have_the_expected_names() {
     let metrics = Prometheus::install().unwrap();
     let again = Prometheus::install().unwrap_err();
-    assert_eq!(again.to_string(), "the process has a recorder of metrics already, and it cannot have two");
+    assert_eq!(again.to_string(), "the process already has a metrics recorder");
 
     let api = ApiServer::start().await.unwrap();
     let client = api.client();
