@@ -156,7 +156,7 @@ fn blocking_worker(queue: &WorkQueue<u32>, book: &Book) -> thread::JoinHandle<()
     let (queue, book) = (queue.clone(), book.clone());
     thread::spawn(move || {
         while let Some(item) = queue.next_blocking() {
-            book.work(item, drop);
+            book.work(item, Item::done);
         }
     })
 }
@@ -182,7 +182,7 @@ fn impatient_worker_until(last: usize, queue: &WorkQueue<u32>, book: &Book) -> f
     future::spawn(async move {
         for _ in 0..2 {
             match next_if_soon(&queue).await {
-                Some(Some(item)) => end_after(last, &queue, book.work(item, drop)),
+                Some(Some(item)) => end_after(last, &queue, book.work(item, Item::done)),
                 Some(None) => return,
                 None => {}
             }
@@ -234,7 +234,7 @@ fn wq_028_keys_that_workers_add_while_they_have_them_are_handed_out_again() {
                     if book.runs_of(*item.key()) == 1 {
                         book.add(*item.key(), |key| queue.add(key));
                     }
-                    end_after(4, &queue, book.put_back(item, drop));
+                    end_after(4, &queue, book.put_back(item, Item::done));
                 }
             })
         });
@@ -269,7 +269,7 @@ fn each_key_finds_a_worker_while_others_are_busy() {
         let workers = [0, 1, 2].map(|_| {
             let (queue, all_have_one) = (queue.clone(), all_have_one.clone());
             thread::spawn(move || {
-                let item = queue.next_blocking();
+                let item = queue.next_blocking().unwrap();
                 all_have_one.wait();
                 item.done();
             })
@@ -289,7 +289,7 @@ fn keys_that_become_due_find_workers_while_others_are_busy() {
         let workers = [0, 1, 2].map(|_| {
             let (queue, all_have_one) = (queue.clone(), all_have_one.clone());
             future::spawn(async move {
-                let item = queue.next().await;
+                let item = queue.next().await.unwrap();
                 all_have_one.wait();
                 item.done();
             })
@@ -382,7 +382,7 @@ fn wq_022_shutting_down_releases_those_who_wait_for_the_end() {
         }
         workers.into_iter().for_each(|worker| worker.join().unwrap());
         ender.join().unwrap();
-        drop(held);
+        held.done();
         book.close(&queue);
     });
 }
@@ -404,7 +404,7 @@ fn one_who_waits_for_the_end_no_longer_does_not_hold_up_the_others() {
         };
         let worker = blocking_worker(&queue, &book);
         clock.pass(2 * TICK);
-        let finisher = thread::spawn(move || drop(held));
+        let finisher = thread::spawn(move || held.done());
         patient.join().unwrap().unwrap();
         match future::block_on(hurried).unwrap() {
             Ok(()) | Err(DrainError::OutOfTime { ready: 0, .. }) => {}
@@ -426,7 +426,7 @@ fn try_next_may_take_a_key_that_waiters_wait_for() {
             thread::spawn(move || {
                 for _ in 0..3 {
                     if let Some(item) = queue.try_next() {
-                        book.work(item, drop);
+                        book.work(item, Item::done);
                     }
                 }
             })
@@ -446,7 +446,7 @@ fn an_item_may_be_finished_by_another_thread() {
         let (sender, receiver) = mpsc::channel::<Item<u32>>();
         let finisher = {
             let book = book.clone();
-            thread::spawn(move || receiver.iter().for_each(|item| _ = book.put_back(item, drop)))
+            thread::spawn(move || receiver.iter().for_each(|item| _ = book.put_back(item, Item::done)))
         };
         let workers = [0, 1].map(|_| {
             let (queue, book, sender) = (queue.clone(), book.clone(), sender.clone());
