@@ -280,8 +280,7 @@ impl Known {
 /// Returns `true` if both are the same object in the same state.
 fn is_same(one: &Map, other: &Map) -> bool {
     // A handle of the same object needs no unpacking.
-    std::ptr::eq(one.header(), other.header())
-        || (one.is_same_state_as(other) && contents(one) == contents(other))
+    std::ptr::eq(one.header(), other.header()) || (one.is_same_state_as(other) && contents(one) == contents(other))
 }
 
 fn state(object: &Map) -> String {
