@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use evenkeel_cache::reflector::{ReflectorError, ReflectorFailure};
+use evenkeel_cache::informer::{ReflectorError, ReflectorFailure};
 use evenkeel_cache::source::ApiSource;
 use evenkeel_cache::{
     Deleted, Event, Filter, Handler, HandlerOptions, Index, InformerOptions, Obj, Registration, RunningInformers,

@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use evenkeel_core::ObjectKey;
 
-use crate::delta::{BACKLOG_LIMIT, Batch, Delta, InitialCount, RETAINED_CAPACITY, StoreView, emptied};
+use crate::delta::Delta;
+use crate::delta_queue::{BACKLOG_LIMIT, Batch, InitialCount, RETAINED_CAPACITY, StoreView, emptied};
 use crate::{Deleted, Object};
 
 /// The number of deltas of one object that a [`DeltaFifo`] holds before it compresses them.
@@ -20,7 +21,7 @@ const MAX_DELTAS_PER_KEY: usize = 64;
 ///   stored and not in the list.
 /// - A resync becomes a [`Delta::Sync`] for each stored object without queued deltas.
 /// - Versions of lists and bookmarks are not queued.
-/// - The queue [has synced](crate::delta::DeltaQueue::has_synced) when the objects that were queued after the first list are
+/// - The queue [has synced](crate::delta_queue::DeltaQueue::has_synced) when the objects that were queued after the first list are
 ///   processed, or at once if an event preceded the list. Resyncs are not events.
 ///
 /// # Memory

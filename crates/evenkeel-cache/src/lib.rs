@@ -31,9 +31,7 @@
 //! # Modules
 //!
 //! - [`source`]: [`ListerWatcher`], the source of objects: a client's `Api`, or a stand-in of a test.
-//! - [`reflector`]: lists and watches, recovers from all failures, and sends deltas.
-//! - [`delta`]: [`Delta`](delta::Delta), a change on its way from the reflector to the store, and the queues that hold them:
-//!   [`DeltaFifo`](delta::DeltaFifo), by object, and [`OrderedQueue`](delta::OrderedQueue), in watch order.
+//! - [`delta`]: [`Delta`](delta::Delta), a change on its way from the reflector to the store.
 //! - [`store`]: [`Indexer`], the objects by key and by any number of indexes, and [`Store`], which can be written too.
 //! - [`informer`]: [`SharedInformer`], which is all of these together, for any number of handlers.
 //! - [`handler`]: [`Handler`], the callback that receives [`Event`]s, and ready-made handlers.
@@ -42,7 +40,8 @@
 //! - [`transform`]: what makes objects lighter before they are stored.
 //! - [`metrics`]: what is reported.
 //! - `testing`: fake sources and stores for tests, with the feature `testing`.
-//! - [`compat`]: ports of client-go tools that few programs need.
+//! - `parts`: the reflector and the delta queues, for a program that builds an informer of its own, with the feature `parts`.
+//! - `compat`: ports of client-go tools that few programs need, with the feature `compat`.
 //!
 //! # Guarantees
 //!
@@ -67,11 +66,16 @@
 //! - The cache does not write to the API server.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
+// What only programs call that enable these features.
+#![cfg_attr(not(all(feature = "compat", feature = "parts")), allow(dead_code, unused_imports, unreachable_pub))]
 
-mod channel;
+#[cfg(feature = "compat")]
 pub mod compat;
+#[cfg(not(feature = "compat"))]
+mod compat;
 pub mod delta;
 mod delta_fifo;
+mod delta_queue;
 pub mod event;
 #[cfg(feature = "client")]
 pub mod factory;
@@ -80,7 +84,9 @@ pub mod informer;
 pub mod lister;
 pub mod metrics;
 mod ordered_queue;
-pub mod reflector;
+#[cfg(feature = "parts")]
+pub mod parts;
+mod reflector;
 pub mod source;
 pub mod store;
 #[cfg(any(test, feature = "testing"))]

@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use evenkeel_core::ObjectKey;
 
-use crate::delta::{BACKLOG_LIMIT, Batch, Delta, InitialCount, RETAINED_CAPACITY, StoreView, emptied};
+use crate::delta::Delta;
+use crate::delta_queue::{BACKLOG_LIMIT, Batch, InitialCount, RETAINED_CAPACITY, StoreView, emptied};
 use crate::{Deleted, Object};
 
 /// Deltas in watch order, whichever object they are about. client-go calls it `RealFIFO`; it is the default of its informers
@@ -15,14 +16,15 @@ use crate::{Deleted, Object};
 /// - The [`ListMode`] decides how a list is queued.
 /// - A batch is the front of the queue, up to the limit, up to an object that the batch has a delta of already, up to a delta
 ///   that is always alone (see [`Batch`]), and up to the last entry of the initial list.
-/// - The queue [has synced](crate::delta::DeltaQueue::has_synced) when all entries that were queued after the first list are
+/// - The queue [has synced](crate::delta_queue::DeltaQueue::has_synced) when all entries that were queued after the first list are
 ///   processed, or at once if an event preceded the list. Bookmarks and resyncs are not events.
 ///
 /// The queue is not bounded: the driver limits it by popping.
 ///
 /// ```
 /// use std::sync::Arc;
-/// use evenkeel_cache::delta::{BATCH_LIMIT, Delta, DeltaQueue, ListMode, OrderedQueue};
+/// use evenkeel_cache::delta::Delta;
+/// use evenkeel_cache::parts::{BATCH_LIMIT, DeltaQueue, ListMode, OrderedQueue};
 /// use evenkeel_cache::{Obj, ResourceInfo, ResourceVersion, Store};
 /// use k8s_openapi::api::core::v1::Pod;
 ///

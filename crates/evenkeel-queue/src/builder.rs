@@ -114,6 +114,7 @@ impl<K: Key> QueueBuilder<K> {
     }
 
     /// Sets a custom order of ready keys. Priorities and tenants are then ignored.
+    #[cfg(feature = "compat")]
     pub fn ready_order(mut self, ready_order: impl ReadyOrder<K>) -> Self {
         self.ready_order = Some(Box::new(ready_order));
         self

@@ -20,12 +20,17 @@
 //! - [`limiter`]: rate limiters, which compute the backoff of a key.
 //! - [`Observer`]: instrumentation of key transitions.
 //! - [`metrics`]: the metrics, under client-go's names.
-//! - [`compat`]: ports of client-go tools that few programs need.
+//! - `compat`: ports of client-go tools that few programs need, with the feature `compat`.
 //!
 //! The queue is a sans-IO state machine (the private module `machine`) behind one lock; waiting workers keep the timers. The
 //! crate works with any kind of key and knows nothing of Kubernetes.
+// The ports have no callers in this crate.
+#![cfg_attr(not(feature = "compat"), allow(dead_code, unused_imports, unreachable_pub))]
 
+#[cfg(feature = "compat")]
 pub mod compat;
+#[cfg(not(feature = "compat"))]
+mod compat;
 pub mod limiter;
 pub mod metrics;
 
@@ -55,7 +60,6 @@ pub use machine::OnReadd;
 pub use next::NextItem;
 pub use observer::{ItemOutcome, KeyEvent, KeyState, Observer};
 pub use queue::{AddOptions, DrainDelayed, LOW_PRIORITY, QueueStats, WeakQueue, WorkQueue};
-pub use ready_order::{ReadyOrder, Ticket};
 
 /// The bounds of a key: comparable, hashable, cloneable, sendable and printable in logs.
 ///

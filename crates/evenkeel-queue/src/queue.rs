@@ -120,7 +120,7 @@ pub struct QueueStats {
     /// Total delayed adds.
     pub retries: u64,
     /// Age of the oldest ready key. `None` if no key is ready, if the queue has no name, or if it has a
-    /// [`ReadyOrder`](crate::ReadyOrder). With fairness, only the next key of each priority is considered.
+    /// custom order. With fairness, only the next key of each priority is considered.
     pub oldest_ready: Option<Duration>,
     /// Age of the longest run in flight. `None` if no key is in flight, or if the queue has no name.
     pub longest_running: Option<Duration>,

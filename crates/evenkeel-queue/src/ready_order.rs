@@ -8,7 +8,8 @@ pub use crate::machine::ready_queue::Ticket;
 /// order under its lock: it must be quick and must not call the queue.
 ///
 /// ```
-/// use evenkeel_queue::{ReadyOrder, Ticket, WorkQueue};
+/// use evenkeel_queue::WorkQueue;
+/// use evenkeel_queue::compat::{ReadyOrder, Ticket};
 ///
 /// /// Last in, first out.
 /// struct Stack(Vec<Ticket>);

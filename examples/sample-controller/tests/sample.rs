@@ -3,7 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::disallowed_names, reason = "in a test a panic is a finding")]
 
 use evenkeel::apiserver::{ApiServer, Faults};
-use evenkeel::cache::reflector::ReflectorPhase;
+use evenkeel::cache::informer::ReflectorPhase;
 use evenkeel::events::fake::{self, FakeEvents};
 use evenkeel::helpers::set_controller_reference;
 use evenkeel::k8s_openapi::api::apps::v1::Deployment;

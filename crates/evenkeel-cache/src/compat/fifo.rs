@@ -5,7 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use evenkeel_core::ObjectKey;
 
 use crate::Object;
-use crate::delta::{BACKLOG_LIMIT, Batch, Delta, InitialCount, RETAINED_CAPACITY, StoreView, emptied};
+use crate::delta::Delta;
+use crate::delta_queue::{BACKLOG_LIMIT, Batch, InitialCount, RETAINED_CAPACITY, StoreView, emptied};
 
 /// A queue of the last state of each object, in the order of their first delta.
 ///

@@ -2,6 +2,7 @@
 //!
 //! | here | client-go | use |
 //! |---|---|---|
+//! | [`channel`](fn@channel) | `cache.Queue`, `Pop` | a delta queue between a reflector and a loop of one's own |
 //! | [`Fifo`] | `cache.FIFO` | a queue of the last state of each object |
 //! | [`Heap`] | `cache.Heap` | a blocking queue of keyed values, least value first |
 //! | [`MutationCache`] | `cache.MutationCache` | a program's own writes on top of an indexer; [`Lister::at_least`] often suffices |
@@ -14,6 +15,7 @@
 //! [`SharedInformer::synced`]: crate::SharedInformer::synced
 //! [`Lister::at_least`]: crate::Lister::at_least
 
+mod channel;
 mod fifo;
 mod heap;
 mod mutation_cache;
@@ -23,6 +25,7 @@ mod undelta;
 mod until;
 mod wait;
 
+pub use channel::{Consumer, Popped, Producer, channel};
 pub use fifo::Fifo;
 pub use heap::{Heap, HeapClosed};
 pub use mutation_cache::MutationCache;

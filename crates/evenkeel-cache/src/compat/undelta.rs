@@ -17,7 +17,7 @@ use crate::reflector::{DeltaSink, SinkError};
 /// ```
 /// use std::sync::{Arc, Mutex};
 /// use evenkeel_cache::delta::Delta;
-/// use evenkeel_cache::reflector::DeltaSink;
+/// use evenkeel_cache::parts::DeltaSink;
 /// use evenkeel_cache::compat::UndeltaStore;
 /// use evenkeel_cache::{Obj, ResourceInfo};
 ///

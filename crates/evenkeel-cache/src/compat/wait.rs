@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::informer::{Registration, SharedInformer};
 use crate::source::{BoxError, BoxFuture};
 
 /// Interval of polled conditions.
@@ -22,6 +23,34 @@ pub trait DoneChecker {
 
     /// Returns a future that is ready when the condition holds.
     fn done(&self) -> BoxFuture<'static, ()>;
+}
+
+impl<K> DoneChecker for SharedInformer<K> {
+    fn name(&self) -> Cow<'_, str> {
+        format!("informer {}", self.name()).into()
+    }
+
+    fn is_done(&self) -> bool {
+        self.has_synced()
+    }
+
+    fn done(&self) -> BoxFuture<'static, ()> {
+        self.synced_or_never()
+    }
+}
+
+impl DoneChecker for Registration {
+    fn name(&self) -> Cow<'_, str> {
+        self.to_string().into()
+    }
+
+    fn is_done(&self) -> bool {
+        self.has_synced()
+    }
+
+    fn done(&self) -> BoxFuture<'static, ()> {
+        self.synced_or_never()
+    }
 }
 
 /// A condition of a [`WaitForSync`]: a [`DoneChecker`], or a name and a future.

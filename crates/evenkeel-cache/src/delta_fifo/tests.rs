@@ -1,6 +1,6 @@
 use super::*;
-use crate::delta::BATCH_LIMIT;
-use crate::delta::testing::{Known, TestQueue, drain, missed, object, objects, observed, take, texts, version};
+use crate::delta_queue::BATCH_LIMIT;
+use crate::delta_queue::testing::{Known, TestQueue, drain, missed, object, objects, observed, take, texts, version};
 
 fn list(queue: &mut DeltaFifo, texts: &[&str], known: &Known) {
     queue.replace(objects(texts), version("100"), known);

@@ -17,7 +17,6 @@ mod subscription;
 mod testing;
 mod weak;
 
-use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -31,9 +30,10 @@ use self::metrics::{HandlerMetrics, Identity};
 use self::observe::{Observer, ObserverGuard};
 use self::processor::{HandlerRunner, Processor};
 use self::shared::{InformerPhase, InformerShared, Parts};
-use crate::compat::DoneChecker;
-use crate::delta::{DeltaFifo, DeltaQueue, ListMode, OrderedQueue};
+use crate::delta_fifo::DeltaFifo;
+use crate::delta_queue::DeltaQueue;
 use crate::handler::{Handler, HandlerOptions};
+use crate::ordered_queue::{ListMode, OrderedQueue};
 use crate::reflector::Reflector;
 use crate::source::{BoxFuture, ListerWatcher};
 use crate::store::{Index, IndexError, NAMESPACE_INDEX, Table};
@@ -46,6 +46,9 @@ pub use self::running::RunningInformers;
 pub use self::status::InformerStatus;
 pub use self::subscription::Subscription;
 pub use self::weak::WeakInformer;
+pub use crate::reflector::{
+    Backoff, LastError, OnTransformError, Recovery, ReflectorError, ReflectorFailure, ReflectorPhase, ReflectorReport,
+};
 
 /// A local copy of the objects of one kind, kept up to date by list and watch, with any number of handlers.
 ///
@@ -133,7 +136,7 @@ impl<K> SharedInformer<K> {
     }
 
     /// Returns `true` if the informer has been started, even if it has stopped since.
-    pub fn is_started(&self) -> bool {
+    pub(crate) fn is_started(&self) -> bool {
         self.shared.is_started()
     }
 
@@ -295,28 +298,19 @@ impl<K> SharedInformer<K> {
         SharedInformer { shared: self.shared, kind: PhantomData }
     }
 
-    /// Returns `true` if the informer runs or can still be started.
-    pub(crate) fn can_run(&self) -> bool {
-        self.shared.can_run()
-    }
-}
-
-impl<K> DoneChecker for SharedInformer<K> {
-    fn name(&self) -> Cow<'_, str> {
-        format!("informer {}", self.name()).into()
-    }
-
-    fn is_done(&self) -> bool {
-        self.has_synced()
-    }
-
-    fn done(&self) -> BoxFuture<'static, ()> {
+    /// Returns a future that is ready when the informer has synced, and never if it stops before. It keeps no store.
+    pub(crate) fn synced_or_never(&self) -> BoxFuture<'static, ()> {
         let mut lifecycle = self.shared.watch_lifecycle();
         Box::pin(async move {
             if lifecycle.wait_for(|lifecycle| lifecycle.synced).await.is_err() {
                 std::future::pending().await
             }
         })
+    }
+
+    /// Returns `true` if the informer runs or can still be started.
+    pub(crate) fn can_run(&self) -> bool {
+        self.shared.can_run()
     }
 }
 

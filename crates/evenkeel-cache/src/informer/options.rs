@@ -208,7 +208,7 @@ impl<K: 'static> InformerOptions<K> {
         self
     }
 
-    /// Sets the encoding of lists and watches: see [`ApiSource::wire`](crate::source::ApiSource::wire).
+    /// Sets the encoding of lists and watches: see [`Wire`].
     pub fn wire(mut self, wire: Wire) -> Self {
         self.selection.wire = Some(wire);
         self

@@ -11,7 +11,8 @@ use super::metrics::InformerMetrics;
 use super::observe::{InformerEvent, Notify};
 use super::shared::InformerShared;
 use crate::Object;
-use crate::delta::{BATCH_LIMIT, Delta, DeltaQueue, StoreView};
+use crate::delta::Delta;
+use crate::delta_queue::{BATCH_LIMIT, DeltaQueue, StoreView};
 use crate::event::Notifications;
 use crate::reflector::{DeltaSink, SinkError, SinkRequest};
 

@@ -1,14 +1,11 @@
 //! [`Registration`]: a handler of an informer.
 
-use std::borrow::Cow;
 use std::fmt;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::listener::{InitialSync, Lag, Listener};
 use super::shared::InformerShared;
-use crate::compat::DoneChecker;
 use crate::source::BoxFuture;
 
 /// A handler of an informer. Dropping this does not remove the handler: see [`remove`](Self::remove).
@@ -63,25 +60,25 @@ impl Registration {
         }
     }
 
+    /// Returns a future that is ready when the handler has synced, and never if the informer stops before. It keeps no store.
+    pub(crate) fn synced_or_never(&self) -> BoxFuture<'static, ()> {
+        let mut sync = self.listener.synced();
+        Box::pin(async move {
+            if sync.wait_for(|sync| *sync == InitialSync::Done).await.is_err() {
+                std::future::pending().await
+            }
+        })
+    }
+
     /// Returns the resync period of the handler, which may be longer than requested; zero for no resync, and for a handler
     /// that was removed.
     pub fn resync_period(&self) -> Duration {
         self.shared.upgrade().and_then(|shared| shared.processor().period_of(&self.listener)).unwrap_or_default()
     }
 
-    /// Returns how far the handler is behind.
+    /// Returns how far the handler is behind, and the number of its calls.
     pub fn lag(&self) -> Lag {
         self.listener.lag()
-    }
-
-    /// Returns the number of finished calls, including those that panicked.
-    pub fn delivered(&self) -> u64 {
-        self.listener.delivered.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of calls that panicked.
-    pub fn panics(&self) -> u64 {
-        self.listener.panics.load(Ordering::Relaxed)
     }
 
     /// Returns `true` until the handler is removed or the informer has stopped.
@@ -107,22 +104,10 @@ impl Registration {
     }
 }
 
-impl DoneChecker for Registration {
-    fn name(&self) -> Cow<'_, str> {
-        format!("informer {} + handler {}", self.informer, self.listener.name).into()
-    }
-
-    fn is_done(&self) -> bool {
-        self.has_synced()
-    }
-
-    fn done(&self) -> BoxFuture<'static, ()> {
-        let mut sync = self.listener.synced();
-        Box::pin(async move {
-            if sync.wait_for(|sync| *sync == InitialSync::Done).await.is_err() {
-                std::future::pending().await
-            }
-        })
+/// The informer and the handler, for logs and errors.
+impl fmt::Display for Registration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "informer {} + handler {}", self.informer, self.listener.name)
     }
 }
 

@@ -1,5 +1,6 @@
 //! [`InformerShared`]: the state that all handles and tasks of one informer share.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -8,12 +9,12 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::listener::{self, Listener};
+use super::listener::{self, Lag, Listener};
 use super::metrics::Identity;
 use super::observe::Observers;
 use super::processor::{HandlerRunner, Processor};
 use super::status::InformerStatus;
-use crate::delta::DeltaQueue;
+use crate::delta_queue::DeltaQueue;
 use crate::reflector::{ReflectorBuilder, ReflectorStatus};
 use crate::store::Table;
 use crate::{Event, Indexer, Snapshot};
@@ -327,6 +328,11 @@ impl InformerShared {
 
     pub(super) fn status(&self) -> InformerStatus {
         let lifecycle = self.lifecycle();
+        let mut handlers = BTreeMap::<String, Lag>::new();
+        for entry in self.processor().entries().iter().filter(|entry| !entry.listener.is_revoked()) {
+            let lag = entry.listener.lag();
+            handlers.entry(entry.listener.name.clone()).and_modify(|all| all.add(lag)).or_insert(lag);
+        }
         InformerStatus {
             name: self.name.clone(),
             is_started: self.is_started(),
@@ -336,13 +342,7 @@ impl InformerShared {
             store_resource_version: self.table.version().as_str().to_owned(),
             queued: self.queued.load(Ordering::Relaxed),
             reflector: self.reflector.get().map(ReflectorStatus::report).unwrap_or_default(),
-            handlers: self
-                .processor()
-                .entries()
-                .iter()
-                .filter(|entry| !entry.listener.is_revoked())
-                .map(|entry| (entry.listener.name.clone(), entry.listener.lag()))
-                .collect(),
+            handlers,
         }
     }
 }

@@ -25,6 +25,6 @@ pub struct InformerStatus {
     pub queued: usize,
     /// State of the reflector, and its number of lists and watches.
     pub reflector: ReflectorReport,
-    /// Lag of each handler. Handlers of the same name are one entry.
+    /// Lag of each handler. The lags of handlers of the same name are added.
     pub handlers: BTreeMap<String, Lag>,
 }

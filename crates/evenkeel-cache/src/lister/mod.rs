@@ -113,11 +113,6 @@ impl<K> Lister<K> {
         Lister { indexer: indexer.clone(), info: Arc::clone(info) }
     }
 
-    /// Returns the kind of the objects.
-    pub fn resource(&self) -> &Arc<ResourceInfo> {
-        &self.info
-    }
-
     /// Returns the object with this [`ObjectKey`], or with this name if the kind is cluster-scoped.
     pub fn get(&self, key: impl ListerKey<K>) -> Option<Obj<K>> {
         self.indexer.get(key.store_key())

@@ -1,6 +1,8 @@
 use super::*;
-use crate::delta::BATCH_LIMIT;
-use crate::delta::testing::{Known, TestQueue, drain, missed, object, objects, observed, take, text, texts, version};
+use crate::delta_queue::BATCH_LIMIT;
+use crate::delta_queue::testing::{
+    Known, TestQueue, drain, missed, object, objects, observed, take, text, texts, version,
+};
 
 fn atomic() -> OrderedQueue {
     OrderedQueue::new(ListMode::Atomic)

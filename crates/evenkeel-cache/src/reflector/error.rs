@@ -157,7 +157,7 @@ impl ReflectorError {
     }
 
     /// Returns whether the error is about one object, and others are not affected.
-    pub fn is_about_one_object(&self) -> bool {
+    pub(crate) fn is_about_one_object(&self) -> bool {
         matches!(
             self,
             ReflectorError::Transform { .. }

@@ -19,13 +19,13 @@ use super::{
 ///
 /// Requests share no state. An `Api` of [metadata](Api::metadata) works as well; the objects then have only their metadata.
 ///
-/// Built-in kinds are transferred as protobuf, all others as JSON, unless the client's configuration, the `Api` or
-/// [`wire`](Self::wire) sets another encoding. A server without protobuf falls back to JSON.
+/// Built-in kinds are transferred as protobuf, all others as JSON, unless the client's configuration or
+/// [`Api::wire`] sets another encoding. A server without protobuf falls back to JSON.
 ///
 /// ```
 /// # fn example(client: &evenkeel_client::Client) {
 /// use std::sync::Arc;
-/// use evenkeel_cache::reflector::Reflector;
+/// use evenkeel_cache::parts::Reflector;
 /// use evenkeel_cache::source::ApiSource;
 /// use k8s_openapi::api::core::v1::Pod;
 ///
@@ -58,13 +58,6 @@ impl<K, S: Scope> ApiSource<K, S> {
     /// Restricts the source to objects whose fields match; see [`ListParams::fields`].
     pub fn fields(mut self, selector: impl ToString) -> Self {
         self.fields = selector.to_string();
-        self
-    }
-
-    /// Sets the encoding of objects in transit, over that of the client and the `Api`. [`Wire::Automatic`] is protobuf here, for
-    /// kinds that support it.
-    pub fn wire(mut self, wire: Wire) -> Self {
-        self.api = for_many(self.api.wire(wire));
         self
     }
 

@@ -111,8 +111,7 @@ pub enum ListPart {
 pub trait WatchEvents: Send {
     /// Returns the next event; `None` when the server closed the watch.
     ///
-    /// An error that [`is_about_one_object`](SourceError::is_about_one_object) leaves the watch open; not called again after any
-    /// other.
+    /// [`SourceError::Unreadable`] leaves the watch open. Not called again after any other error.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<WatchEvent<Untyped>, SourceError>>>;
 }
 
@@ -152,13 +151,8 @@ impl SourceError {
         }
     }
 
-    /// Returns whether the error is about one object, and others follow.
-    pub fn is_about_one_object(&self) -> bool {
-        matches!(self, SourceError::Unreadable(_))
-    }
-
     /// Returns whether the requested version has expired.
-    pub fn is_expired(&self) -> bool {
+    pub(crate) fn is_expired(&self) -> bool {
         self.status().is_some_and(Status::is_expired)
     }
 }

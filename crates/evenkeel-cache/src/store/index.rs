@@ -92,7 +92,7 @@ impl<K> Index<K> {
     }
 
     /// Returns the name.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 

@@ -57,11 +57,6 @@ impl<K> Indexer<K> {
         self.table.get(key.as_ref()).map(Obj::cast)
     }
 
-    /// Returns whether there is an object with this key.
-    pub fn contains(&self, key: impl AsRef<str>) -> bool {
-        self.table.contains(key.as_ref())
-    }
-
     /// Returns all objects, in no particular order. Clones a reference to each; [`snapshot`](Self::snapshot) does not.
     pub fn list(&self) -> Vec<Obj<K>> {
         self.table.list().into_iter().map(Obj::cast).collect()

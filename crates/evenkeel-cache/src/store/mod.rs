@@ -16,7 +16,9 @@ pub use indexer::Indexer;
 pub use snapshot::Snapshot;
 pub(crate) use table::Table;
 pub use wait::StoreStopped;
-pub use writer::{Store, Transaction};
+pub use writer::Store;
+#[cfg(feature = "compat")]
+pub use writer::Transaction;
 
 #[cfg(test)]
 mod tests;

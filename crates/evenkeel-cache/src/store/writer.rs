@@ -56,10 +56,11 @@ impl<K> Store<K> {
 
     /// Removes and returns the object with this key. The version of the store stays.
     pub fn remove(&self, key: &ObjectKey) -> Option<Obj<K>> {
-        self.delete(Deleted::Missed { key: key.clone(), last_known: None })
+        self.write(Delta::Deleted(Deleted::Missed { key: key.clone(), last_known: None }))
     }
 
     /// Removes a deleted object, and returns the stored one. If the deletion was observed, the store reaches its version.
+    #[cfg(feature = "compat")]
     pub fn delete(&self, deleted: Deleted<K>) -> Option<Obj<K>> {
         self.write(Delta::Deleted(deleted.cast()))
     }
@@ -72,6 +73,7 @@ impl<K> Store<K> {
     }
 
     /// Advances the version: nothing changed up to it.
+    #[cfg(feature = "compat")]
     pub fn bookmark(&self, version: &ResourceVersion) {
         self.indexer.table.bookmark(version);
     }
@@ -91,6 +93,7 @@ impl<K> Store<K> {
     /// assert_eq!(before.len(), 2);
     /// # }
     /// ```
+    #[cfg(feature = "compat")]
     pub fn transaction(&self, write: impl FnOnce(&mut Transaction<K>)) -> Vec<Option<Obj<K>>> {
         let mut transaction = Transaction { deltas: Vec::new(), kind: PhantomData };
         write(&mut transaction);
@@ -103,12 +106,14 @@ impl<K> Store<K> {
 }
 
 /// The writes of one [`Store::transaction`].
+#[cfg(feature = "compat")]
 #[derive(Debug)]
 pub struct Transaction<K> {
     deltas: Vec<Delta>,
     kind: PhantomData<fn() -> K>,
 }
 
+#[cfg(feature = "compat")]
 impl<K> Transaction<K> {
     /// Adds or replaces an object.
     pub fn put(&mut self, object: Obj<K>) {

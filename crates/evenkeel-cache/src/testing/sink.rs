@@ -20,7 +20,7 @@ type Known = Box<dyn FnMut(&ObjectKey) -> Option<Object> + Send>;
 /// ```
 /// use evenkeel_cache::ResourceVersion;
 /// use evenkeel_cache::delta::Delta;
-/// use evenkeel_cache::reflector::{DeltaSink, SinkError};
+/// use evenkeel_cache::parts::{DeltaSink, SinkError};
 /// use evenkeel_cache::testing::FakeSink;
 ///
 /// let sink = FakeSink::new().on_push(|delta| match delta {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::delta::Delta;
-use crate::delta::testing::TestSink;
+use crate::delta_queue::testing::TestSink;
 use crate::reflector::{DeltaSink, SinkError};
 use crate::source::{ListPart, ListRequest, ListerWatcher, SourceError, WatchEvents, WatchRequest};
 use crate::{Deleted, Object};

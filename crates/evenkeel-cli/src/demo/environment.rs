@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use evenkeel::EventRecorder;
 use evenkeel::apiserver::{ApiServer, StartError};
-use evenkeel::cache::reflector::{Backoff, ReflectorError, ReflectorFailure as Trouble};
+use evenkeel::cache::informer::{Backoff, ReflectorError, ReflectorFailure};
 use evenkeel::cache::{InformerFactory, InformerOptions};
 use evenkeel::client::config::kubeconfig::Overrides;
 use evenkeel::client::{Client, ClientBuilder, Config};
@@ -177,7 +177,7 @@ impl WatchObserver {
         options.on_error(move |trouble| self.take(trouble))
     }
 
-    fn take(&self, trouble: &Trouble) {
+    fn take(&self, trouble: &ReflectorFailure) {
         let kind = trouble.resource.kind();
         let (counter, text) = match &trouble.error {
             error if error.is_expired() => {

@@ -1,7 +1,7 @@
 //! A snapshot of all metrics of the demo.
 
 use evenkeel::cache::informer::InformerStatus;
-use evenkeel::cache::reflector::ReflectorPhase;
+use evenkeel::cache::informer::ReflectorPhase;
 use evenkeel::queue::QueueStats;
 
 /// A snapshot of all metrics.

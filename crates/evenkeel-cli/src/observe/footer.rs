@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evenkeel_cache::informer::InformerStatus;
-use evenkeel_cache::reflector::ReflectorPhase;
+use evenkeel_cache::informer::ReflectorPhase;
 use evenkeel_core::duration;
 use tokio::time::Instant;
 

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
-use evenkeel_cache::reflector::{Recovery, ReflectorFailure as Trouble, ReflectorPhase};
+use evenkeel_cache::informer::{Recovery, ReflectorFailure, ReflectorPhase};
 use evenkeel_cache::source::{ApiSource, BoxError};
 use evenkeel_cache::{Event, HandlerOptions, InformerOptions, RunningInformers, SharedInformer, Subscription};
 use evenkeel_client::api::scope::Any;
@@ -338,7 +338,7 @@ struct ErrorText {
 
 impl ErrorText {
     /// Returns none if the reflector falls back to another request at once.
-    fn of(trouble: &Trouble) -> Option<Self> {
+    fn of(trouble: &ReflectorFailure) -> Option<Self> {
         let is_first = trouble.phase == ReflectorPhase::Listing;
         if is_first && trouble.next == (Recovery::Relist { after: Duration::ZERO }) {
             return None;

@@ -19,7 +19,7 @@ use crate::limiter::RateLimiter;
 /// ```
 /// use std::time::{Duration, Instant};
 /// use evenkeel_queue::compat::StandaloneLimiter;
-/// use evenkeel_queue::limiter::default_item_limiter;
+/// use evenkeel_queue::compat::default_item_limiter;
 ///
 /// let limiter = StandaloneLimiter::new(default_item_limiter());
 /// let key = "default/web-0".to_owned();

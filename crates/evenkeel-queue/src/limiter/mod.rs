@@ -1,10 +1,10 @@
 //! Rate limiters: they compute how long a failed key waits.
 //!
 //! A limiter does not count. The queue counts the failures of each key and passes the number in, so a custom limiter is usually
-//! a function of that number. Without a queue, [`StandaloneLimiter`](crate::compat::StandaloneLimiter) does the counting.
+//! a function of that number. Without a queue, `StandaloneLimiter` of the feature `compat` does the counting.
 //!
-//! [`Exponential`] depends on the failures of the key alone; [`Bucket`] on all keys together; [`MaxOf`] combines limiters. Most
-//! controllers want [`default_item_limiter`].
+//! [`Exponential`] depends on the failures of the key alone; [`Bucket`] on all keys together; [`MaxOf`] combines limiters. The
+//! default of a queue is an [`Exponential`] from 5 ms to 1,000 s.
 
 mod bucket;
 pub(crate) mod compose;
@@ -48,16 +48,11 @@ pub trait RateLimiter<K: ?Sized>: Send + Sync + 'static {
     }
 }
 
-/// Returns a limiter per key: 1 ms after the first failure, doubling to 1,000 s.
-pub fn default_item_limiter() -> Exponential {
-    Exponential::new(Duration::from_millis(1), Duration::from_secs(1000))
-}
-
 /// Returns client-go's default limiter of controllers: each key from 5 ms to 1,000 s, doubling, and all keys together 10 retries
 /// per second after a burst of 100.
 ///
 /// Each retry takes a token, even one that would have waited longer anyway. A few hundred failing keys therefore delay the first
-/// retry of all other keys. [`default_item_limiter`] treats each key alone.
+/// retry of all other keys. An [`Exponential`] alone treats each key by itself.
 pub fn default_controller_limiter<K: ?Sized + 'static>() -> MaxOf<K> {
     MaxOf::new()
         .and(Exponential::new(Duration::from_millis(5), Duration::from_secs(1000)))

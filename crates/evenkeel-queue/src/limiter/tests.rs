@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use proptest::prelude::*;
 
 use super::*;
-use crate::compat::{FastSlow, MaxWait};
+use crate::compat::{FastSlow, MaxWait, default_item_limiter};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);

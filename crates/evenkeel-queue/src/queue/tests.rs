@@ -22,7 +22,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use crate::{Clock, DrainDelayed, Item, Key, OnReadd, ReadyOrder, Sleep, Ticket, TokioClock, WorkQueue};
+use crate::compat::{ReadyOrder, Ticket};
+use crate::{Clock, DrainDelayed, Item, Key, OnReadd, Sleep, TokioClock, WorkQueue};
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)

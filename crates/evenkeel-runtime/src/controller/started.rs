@@ -198,7 +198,7 @@ impl StartedController {
         for registration in &self.registrations {
             if timeout_at(deadline, registration.shutdown()).await.is_err() {
                 blocked += 1;
-                let handler = evenkeel_cache::compat::DoneChecker::name(registration).into_owned();
+                let handler = registration.to_string();
                 tracing::error!(controller = %self.shared.name, handler, "event handler blocks; left behind");
             }
         }
@@ -255,7 +255,7 @@ impl SyncCheck {
 
     /// Describes a handler that has not synced, with the last error of its informer.
     fn describe(&self, registration: &Registration) -> String {
-        let what = evenkeel_cache::compat::DoneChecker::name(registration).into_owned();
+        let what = registration.to_string();
         let is_of = |name: &str| what.starts_with(&format!("informer {name} + "));
         let status = self.informers.statuses().into_iter().find(|status| is_of(&status.name));
         match status.and_then(|status| status.reflector.last_error) {

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use evenkeel_cache::{Deleted, Filter};
 use evenkeel_core::Untyped;
-use evenkeel_queue::{Item, ReadyOrder, Ticket};
+use evenkeel_queue::Item;
+use evenkeel_queue::compat::{ReadyOrder, Ticket};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::{Value, json};

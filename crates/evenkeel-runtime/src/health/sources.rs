@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use evenkeel_cache::SharedInformer;
 use evenkeel_cache::informer::InformerStatus;
-use evenkeel_cache::reflector::ReflectorPhase;
+use evenkeel_cache::informer::ReflectorPhase;
 use evenkeel_core::ResourceInfo;
 use evenkeel_queue::{Key, QueueStats, WorkQueue};
 use serde_json::{Map, Value, json};

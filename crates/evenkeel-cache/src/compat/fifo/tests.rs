@@ -1,6 +1,6 @@
 use super::*;
-use crate::delta::BATCH_LIMIT;
-use crate::delta::testing::{Known, TestQueue, drain, object, objects, observed, take, version};
+use crate::delta_queue::BATCH_LIMIT;
+use crate::delta_queue::testing::{Known, TestQueue, drain, object, objects, observed, take, version};
 
 fn list(queue: &mut Fifo, texts: &[&str]) {
     queue.replace(objects(texts), version("100"), &Known::default());

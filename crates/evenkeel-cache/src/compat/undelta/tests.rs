@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::delta::testing::{TestSink, object, objects, version};
+use crate::delta_queue::testing::{TestSink, object, objects, version};
 
 type Pushes = Arc<Mutex<Vec<Vec<String>>>>;
 

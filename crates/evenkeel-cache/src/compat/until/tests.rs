@@ -65,7 +65,7 @@ async fn conditions_are_met_one_after_the_other() {
 async fn un_005_a_precondition_is_asked_once_the_informer_has_synced() {
     let source = source();
     add(&source, "a");
-    let has = |name: &'static str| move |indexer: &Indexer<Untyped>| Ok::<_, &'static str>(indexer.contains(name));
+    let has = |name: &'static str| move |indexer: &Indexer<Untyped>| Ok::<_, &'static str>(indexer.get(name).is_some());
     let there =
         UntilWithSync::new(informer(&source)).precondition(has("a")).condition(|_| Err("not asked")).run().await;
     assert!(there.unwrap().is_none());

@@ -123,7 +123,7 @@ async fn fac_011_a_drain_waits_for_handlers_that_are_busy() {
     (0..2).for_each(|_| release.send(()).unwrap());
     draining.await.unwrap();
     assert_eq!(recorder.take(), ["default/a", "default/b"], "queued notifications were delivered");
-    assert_eq!(registration.delivered(), 2);
+    assert_eq!(registration.lag().delivered, 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,7 +19,7 @@ use super::observe::Observers;
 use crate::Event;
 use crate::handler::{Delivery, OnPanic};
 
-/// The lag of a handler.
+/// How far a handler is behind, and what it has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lag {
@@ -27,6 +27,23 @@ pub struct Lag {
     pub pending: usize,
     /// Since when the oldest is pending.
     pub since: Option<Instant>,
+    /// The number of finished calls, including those that panicked.
+    pub delivered: u64,
+    /// The number of calls that panicked.
+    pub panics: u64,
+}
+
+impl Lag {
+    /// Adds the lag of another handler.
+    pub(crate) fn add(&mut self, other: Lag) {
+        self.pending += other.pending;
+        self.since = match (self.since, other.since) {
+            (Some(one), Some(another)) => Some(one.min(another)),
+            (one, another) => one.or(another),
+        };
+        self.delivered += other.delivered;
+        self.panics += other.panics;
+    }
 }
 
 /// Notifications that several handlers share.
@@ -229,7 +246,7 @@ impl Listener {
     }
 
     fn measure(&self, queue_state: &ListenerQueue, now: Instant) {
-        let Lag { pending, since } = self.lag_of(queue_state);
+        let Lag { pending, since, .. } = self.lag_of(queue_state);
         self.metrics.behind(pending, since.map(|since| now.saturating_duration_since(since)).unwrap_or_default());
     }
 
@@ -361,7 +378,12 @@ impl Listener {
             PendingWork::Latest(latest) => latest.since(),
         };
         let pending = self.pending();
-        Lag { pending, since: queue_state.since.or(waiting).filter(|_| pending > 0) }
+        Lag {
+            pending,
+            since: queue_state.since.or(waiting).filter(|_| pending > 0),
+            delivered: self.delivered.load(Ordering::Relaxed),
+            panics: self.panics.load(Ordering::Relaxed),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, ListenerQueue> {

@@ -380,7 +380,7 @@ async fn a_handler_that_may_block_may_wait_for_the_runtime() {
     let _running = informer.start();
     assert_eq!(receiver.recv().await.as_deref(), Some("initial a@1"));
     registration.synced().await.unwrap();
-    assert_eq!(registration.panics(), 0);
+    assert_eq!(registration.lag().panics, 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,7 +27,7 @@ async fn prc_006_a_panic_costs_its_notification_and_is_counted() {
     let _running = informer.start();
     recorder.received(5).await;
     settle().await;
-    assert_eq!((registration.panics(), registration.delivered(), registration.lag().pending), (5, 5, 0));
+    assert_eq!((registration.lag().panics, registration.lag().delivered, registration.lag().pending), (5, 5, 0));
     assert!(registration.is_active());
 }
 
@@ -41,7 +41,7 @@ async fn prc_006_a_handler_can_be_removed_when_it_panics() {
     recorder.received(1).await;
     source.add(pod("more")).unwrap();
     settle().await;
-    assert_eq!((recorder.log().len(), registration.panics(), registration.is_active()), (1, 1, false));
+    assert_eq!((recorder.log().len(), registration.lag().panics, registration.is_active()), (1, 1, false));
     assert!(registration.synced().await.is_err());
 }
 
@@ -51,7 +51,7 @@ async fn prc_007_a_panic_in_a_first_call_does_not_keep_the_handler_from_syncing(
     let registration = informer.add_handler(panicking(&Recorder::default())).unwrap();
     let _running = informer.start();
     registration.synced().await.unwrap();
-    assert_eq!(registration.panics(), 3);
+    assert_eq!(registration.lag().panics, 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -65,4 +65,21 @@ async fn ihc_28_a_handler_that_always_panics_and_one_that_does_not() {
     good_one.synced().await.unwrap();
     assert_eq!((bad.log().len(), good.log().len()), (5, 5));
     assert!(informer.has_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_adds_the_calls_of_handlers_of_one_name() {
+    let source = source();
+    for name in ["a", "b"] {
+        source.add(pod(name)).unwrap();
+    }
+    let informer = informer_of(&source, options());
+    let one = informer.add_handler(Recorder::default().with(HandlerOptions::new().name("twin"))).unwrap();
+    let other = informer.add_handler(Recorder::default().with(HandlerOptions::new().name("twin"))).unwrap();
+    let running = informer.start();
+    one.synced().await.unwrap();
+    other.synced().await.unwrap();
+    assert_eq!((one.lag().delivered, other.lag().delivered), (2, 2));
+    assert_eq!(informer.status().handlers["twin"].delivered, 4);
+    running.drain().await;
 }

@@ -169,7 +169,7 @@ async fn a_handler_that_removes_itself_has_nothing_pending() {
     informer.synced().await.unwrap();
     settle().await;
     assert!(!registration.is_active());
-    assert_eq!((registration.lag().pending, registration.delivered()), (0, 1));
+    assert_eq!((registration.lag().pending, registration.lag().delivered), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]

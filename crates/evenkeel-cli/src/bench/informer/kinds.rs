@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use evenkeel_cache::reflector::Recovery;
+use evenkeel_cache::informer::Recovery;
 use evenkeel_cache::source::ApiSource;
 use evenkeel_cache::{InformerOptions, Registration, RunningInformers, SharedInformer, transform};
 use evenkeel_client::api::scope::Scope;

@@ -4,7 +4,8 @@ use std::thread;
 
 use super::*;
 use crate::compat::FastSlow;
-use crate::limiter::{Bucket, Exponential, MaxOf, default_item_limiter};
+use crate::compat::default_item_limiter;
+use crate::limiter::{Bucket, Exponential, MaxOf};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);

@@ -12,11 +12,12 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tracing::debug;
 
-use crate::delta::{BACKLOG_LIMIT, BATCH_LIMIT, Batch, Delta, DeltaQueue, InFlight, StoreView};
+use crate::delta::Delta;
+use crate::delta_queue::{BACKLOG_LIMIT, BATCH_LIMIT, Batch, DeltaQueue, InFlight, StoreView};
 use crate::reflector::{DeltaSink, SinkError, SinkRequest};
 use crate::{Indexer, Object};
 
-/// Returns the two ends of a delta queue: a [`Reflector`](crate::reflector::Reflector) writes to the producer, and the program
+/// Returns the two ends of a delta queue: a [`Reflector`](crate::parts::Reflector) writes to the producer, and the program
 /// applies what the consumer returns.
 ///
 /// `store` is the store that the consumer writes. The queue reads it during a push; a batch that is popped and not yet
@@ -24,8 +25,10 @@ use crate::{Indexer, Object};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use evenkeel_cache::delta::{Delta, ListMode, OrderedQueue, channel};
-/// use evenkeel_cache::reflector::DeltaSink;
+/// use evenkeel_cache::compat::channel;
+/// use evenkeel_cache::delta::Delta;
+/// use evenkeel_cache::parts::{ListMode, OrderedQueue};
+/// use evenkeel_cache::parts::DeltaSink;
 /// use evenkeel_cache::{Obj, ResourceInfo, Store};
 /// use k8s_openapi::api::core::v1::Pod;
 ///

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::compat::Fifo;
-use crate::delta::testing::{SharedStore, TestSink, object, objects, text, version};
-use crate::delta::{DeltaFifo, ListMode, OrderedQueue};
+use crate::delta_fifo::DeltaFifo;
+use crate::delta_queue::testing::{SharedStore, TestSink, object, objects, text, version};
+use crate::ordered_queue::{ListMode, OrderedQueue};
 use crate::reflector::Reflector;
 use crate::reflector::testing::too_many;
 use crate::testing::FakeSource;

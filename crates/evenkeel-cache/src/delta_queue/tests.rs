@@ -8,8 +8,10 @@ use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
 use super::testing::{Known, SharedStore, TestQueue, TestSink, version};
-use super::{Consumer, Delta, DeltaFifo, ListMode, OrderedQueue, Producer, channel};
+use super::{Delta, DeltaFifo, OrderedQueue};
 use crate::compat::Fifo;
+use crate::compat::{Consumer, Producer, channel};
+use crate::ordered_queue::ListMode;
 use crate::{Deleted, Object};
 
 #[derive(Clone, Debug)]
