@@ -1,12 +1,12 @@
-//! What can be wrong with a [`Config`], however it was made.
+//! Validation of a [`Config`], independent of its source.
 
 use rustls::pki_types::ServerName;
 
 use super::{Auth, Config, ConfigError, Identity, Pem, PrivateKey, Proxy};
 
 impl Config {
-    /// Looks for everything that would make a client from this configuration useless or dangerous. Files are not read.
-    /// A client is only made from a configuration that passes.
+    /// Reports every problem that would make a client with this configuration unusable or insecure. Reads no files.
+    /// [`Client`](crate::Client) accepts only a configuration that passes.
     pub fn validate(&self) -> Result<(), ConfigError> {
         ConfigError::collect(self.problems())
     }
@@ -59,14 +59,15 @@ impl Config {
         errors
     }
 
-    /// Credentials that would go in the clear, or not go at all, for want of TLS.
+    /// Returns the credentials that would be sent in cleartext, or could not be sent, because the connection has no
+    /// TLS.
     fn unprotected(&self) -> Vec<ConfigError> {
         if self.server.is_tls() {
             return Vec::new();
         }
         let in_the_clear = match &self.auth {
             _ if self.allow_insecure_credentials => None,
-            // What a proxy takes for this machine is its own.
+            // A proxy resolves loopback addresses to its own machine.
             _ if self.server.is_loopback() && !matches!(self.proxy, Proxy::Url(_)) => None,
             Auth::None => None,
             Auth::Token(_) => Some("the token"),
@@ -81,7 +82,7 @@ impl Config {
     }
 }
 
-/// Whether this may stand in an `Authorization` header.
+/// Returns whether the text is a valid token for an `Authorization` header.
 fn is_token(token: &str) -> bool {
     !token.chars().any(|c| c.is_control() || c.is_whitespace())
 }

@@ -1,4 +1,4 @@
-//! What the environment says about connections, in client-go's variables.
+//! Connection settings from client-go's environment variables.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use super::Config;
 use super::{Connections, HttpVersions};
 
 impl Connections {
-    /// The defaults, but for what the environment says:
-    /// - `DISABLE_HTTP2`, with any value but an empty one: HTTP/1.1 only;
-    /// - `HTTP2_READ_IDLE_TIMEOUT_SECONDS`: [`Connections::ping_after`], 0 for never;
+    /// Returns the defaults, overridden by these environment variables:
+    /// - `DISABLE_HTTP2`, non-empty: HTTP/1.1 only;
+    /// - `HTTP2_READ_IDLE_TIMEOUT_SECONDS`: [`Connections::ping_after`], 0 disables pings;
     /// - `HTTP2_PING_TIMEOUT_SECONDS`: [`Connections::ping_timeout`].
     ///
-    /// Configurations that are inferred, that of a pod and those from kubeconfigs begin with it; [`Config::new`] does not.
+    /// Inferred, in-cluster and kubeconfig configurations use it; [`Config::new`] does not.
     ///
-    /// A value that is no number of seconds is logged and has no effect.
+    /// A value that is not a number of seconds is logged and ignored.
     pub fn from_env() -> Self {
         Connections::from_variables(|name| std::env::var(name).ok())
     }

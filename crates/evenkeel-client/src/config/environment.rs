@@ -1,15 +1,15 @@
-//! [`Environment`]: what a process finds around itself.
+//! [`Environment`]: the inputs of configuration inference.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::Connections;
 
-/// Where a pod finds its service account.
+/// The mount path of a pod's service account.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// What configuration is inferred from. It is a value, so that tests and programs with ideas of their own need not
-/// change the environment of the whole process.
+/// The inputs from which configuration is inferred. A plain value, so tests and programs can supply their own without
+/// changing the environment of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Environment {
@@ -17,20 +17,20 @@ pub struct Environment {
     pub kubeconfig: Option<OsString>,
     /// The home directory.
     pub home: Option<PathBuf>,
-    /// `KUBERNETES_SERVICE_HOST`, which every pod has.
+    /// `KUBERNETES_SERVICE_HOST`, set in every pod.
     pub service_host: Option<String>,
-    /// `KUBERNETES_SERVICE_PORT`, which every pod has.
+    /// `KUBERNETES_SERVICE_PORT`, set in every pod.
     pub service_port: Option<String>,
-    /// `POD_NAMESPACE`, which a pod may have.
+    /// `POD_NAMESPACE`, set in some pods.
     pub pod_namespace: Option<String>,
     /// The directory with the pod's token, CA and namespace.
     pub service_account: PathBuf,
-    /// What the environment says of connections; see [`Connections::from_env`].
+    /// Connection settings from the environment; see [`Connections::from_env`].
     pub connections: Connections,
 }
 
 impl Environment {
-    /// Nothing at all.
+    /// Returns an environment with nothing set.
     pub fn empty() -> Self {
         Environment {
             kubeconfig: None,
@@ -43,7 +43,7 @@ impl Environment {
         }
     }
 
-    /// The environment of this process, as it is now. The service account is always looked for in its one place.
+    /// Captures the environment of this process. The service account path is fixed.
     pub fn from_process() -> Self {
         let text = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         Environment {

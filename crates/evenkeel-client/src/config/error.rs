@@ -1,115 +1,116 @@
-//! [`ConfigError`]: why no client can be made.
+//! [`ConfigError`]: errors of reading, validating and writing configuration.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why no client can be made from this configuration, or why a kubeconfig could not be written. Nothing has been sent.
+/// Returned when no client can be built from a configuration, or when a kubeconfig cannot be written. No request has
+/// been sent.
 ///
-/// No variant holds a secret: URLs come without credentials, and a syntax error is reported by its position in
+/// No variant holds a secret: URLs are shown without credentials, and a syntax error is reported by its position in
 /// the file, not by its text.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// The server's URL makes no sense.
+    /// The server's URL is invalid.
     #[error("the server URL {url:?} cannot be used: {problem}")]
     Server {
         /// The URL as given, without credentials.
         url: String,
-        /// What is wrong with it.
+        /// The problem with the URL.
         problem: String,
     },
-    /// The URL of a proxy makes no sense.
+    /// The proxy's URL is invalid.
     #[error("the proxy URL {url:?} cannot be used: {problem}")]
     Proxy {
         /// The URL as given, without credentials.
         url: String,
-        /// What is wrong with it.
+        /// The problem with the URL.
         problem: String,
     },
-    /// A file that the configuration names cannot be read.
+    /// A file named by the configuration cannot be read.
     #[error("cannot read {what} from {}", path.display())]
     Read {
-        /// What the file should hold.
+        /// The expected content of the file.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
-    /// A kubeconfig cannot be understood.
+    /// A kubeconfig cannot be parsed.
     #[error("cannot understand {origin}{}: {problem}", Place(*line, *column))]
     Parse {
-        /// The file, or what else the text is.
+        /// The path of the file, or a description of the text.
         origin: String,
-        /// The line, counted from 1, if it is known.
+        /// The line, counted from 1, if known.
         line: Option<u64>,
-        /// The column, counted from 1, if it is known.
+        /// The column, counted from 1, if known.
         column: Option<u64>,
-        /// What is wrong there.
+        /// The problem at that position.
         problem: String,
     },
-    /// Something is named that is not there.
+    /// A reference to an entry that does not exist.
     #[error("{named_by} names the {kind} {name:?}, which is not in the kubeconfig; {}", Known(known))]
     Missing {
-        /// What should be there.
+        /// The kind of the missing entry.
         kind: EntryKind,
-        /// Its name.
+        /// The name of the missing entry.
         name: String,
-        /// Who names it.
+        /// The source of the reference.
         named_by: String,
-        /// The names that there are instead.
+        /// The names that exist.
         known: Vec<String>,
     },
-    /// There is no configuration at all, or none of it is chosen.
+    /// No configuration was found, or no context is selected.
     #[error("no cluster is configured: {}", Looked { files: looked, contexts })]
     NotConfigured {
-        /// Where a kubeconfig was looked for.
+        /// The paths that were searched for a kubeconfig.
         looked: Vec<PathBuf>,
-        /// The contexts that could be chosen.
+        /// The contexts that exist.
         contexts: Vec<String>,
     },
     /// This process does not run inside a cluster.
     #[error("not inside a cluster: the environment variable {variable} is not set")]
     NotInCluster {
-        /// The variable that a pod would have.
+        /// The variable that every pod has.
         variable: &'static str,
     },
-    /// Something in the configuration cannot be used. The problem names the field and shows no secret.
+    /// A field has an unusable value. The problem names the field and shows no secret.
     #[error("invalid configuration: {problem}")]
     Invalid {
-        /// What is wrong, and with which field.
+        /// The field and its problem.
         problem: String,
     },
-    /// Credentials would travel in the clear, or not at all, because the server is spoken to without TLS.
+    /// Credentials would be sent in cleartext, or could not be sent, because the server has no TLS.
     #[error("{field} would {} to {server}, which is not protected by TLS", if *dropped { "not be sent" } else { "be sent in the clear" })]
     InsecureCredentials {
         /// The server.
         server: String,
-        /// The credential that is in danger.
+        /// The affected credential.
         field: &'static str,
-        /// Whether it could not be sent at all, as a client certificate without TLS.
+        /// True if the credential cannot be sent at all, such as a client certificate without TLS.
         dropped: bool,
     },
-    /// The user of the kubeconfig needs a way to get credentials that is not built in.
+    /// The user of the kubeconfig needs an authentication mechanism that is not built in.
     #[error("the user {user:?} needs {mechanism}, which is {state}")]
     Unsupported {
         /// The user's name in the kubeconfig.
         user: String,
         /// The plugin or provider.
         mechanism: String,
-        /// Whether there is hope, and what to do instead.
+        /// The state of support, and the alternative.
         state: &'static str,
     },
-    /// A kubeconfig that is not trusted asks for something that only a trusted one may have.
+    /// An untrusted kubeconfig uses a field that is reserved for trusted ones.
     #[error("the {kind} {name:?} of an untrusted kubeconfig may not have {field}")]
     Untrusted {
-        /// Which part of the kubeconfig.
+        /// The kind of the entry.
         kind: EntryKind,
-        /// Its name.
+        /// The name of the entry.
         name: String,
-        /// The field that is refused.
+        /// The rejected field.
         field: &'static str,
     },
     /// A kubeconfig in confined mode points outside its directory.
@@ -117,45 +118,45 @@ pub enum ConfigError {
     Outside {
         /// The entry and its field.
         field: String,
-        /// Where it points, with links followed.
+        /// The target path, with links resolved.
         path: PathBuf,
-        /// The directory it is confined to.
+        /// The directory that paths are confined to.
         directory: PathBuf,
     },
-    /// A kubeconfig could not be written. What was in the file before is still there.
+    /// A kubeconfig could not be written. The previous content of the file is unchanged.
     #[error("cannot write {}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
-    /// Another program changed a kubeconfig while it was edited. Nothing was written; the edit can be tried again.
+    /// Another program changed a kubeconfig during an edit. Nothing was written; the edit can be retried.
     #[error("{} was changed by another program; nothing was written", path.display())]
     Changed {
         /// The file.
         path: PathBuf,
     },
-    /// More than one thing is wrong.
+    /// More than one problem.
     #[error("invalid configuration: {}", Joined(errors))]
     Several {
-        /// All of it.
+        /// All problems.
         errors: Vec<ConfigError>,
     },
 }
 
-/// The named things in a kubeconfig.
+/// The kinds of named entries in a kubeconfig.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum EntryKind {
-    /// Where a cluster is.
+    /// The address and CA of an API server.
     Cluster,
-    /// Who someone is.
+    /// The credentials of a user.
     User,
     /// A cluster, a user and a namespace under one name.
     Context,
-    /// Something that only other programs understand.
+    /// Data of other programs, kept as it is.
     Extension,
 }
 
@@ -183,7 +184,7 @@ impl ConfigError {
         ConfigError::Write { path: path.to_owned(), source }
     }
 
-    /// Nothing wrong, one thing, or several.
+    /// Combines zero, one or several errors into one result.
     pub(crate) fn collect(mut errors: Vec<ConfigError>) -> Result<(), ConfigError> {
         match errors.len() {
             0 => Ok(()),
@@ -192,17 +193,17 @@ impl ConfigError {
         }
     }
 
-    /// Whether there simply is no configuration, so that another source may be asked.
+    /// Returns whether no configuration exists, so that another source may be tried.
     pub fn is_not_configured(&self) -> bool {
         matches!(self, ConfigError::NotConfigured { .. })
     }
 
-    /// Whether a file that was asked for does not exist.
+    /// Returns whether an explicitly named file does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, ConfigError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Everything that is wrong, one by one.
+    /// Iterates over the individual errors.
     pub fn iter(&self) -> impl Iterator<Item = &ConfigError> {
         match self {
             ConfigError::Several { errors } => errors.iter(),
@@ -225,7 +226,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// The names that could have been meant.
+/// Formats the names that exist.
 struct Known<'a>(&'a [String]);
 
 impl fmt::Display for Known<'_> {
@@ -259,7 +260,7 @@ impl fmt::Display for Looked<'_> {
     }
 }
 
-/// The errors of [`ConfigError::Several`], each with its causes: there is no single source to go on with.
+/// Formats the errors of [`ConfigError::Several`], each with its causes: several errors have no single `source()`.
 struct Joined<'a>(&'a [ConfigError]);
 
 impl fmt::Display for Joined<'_> {

@@ -1,4 +1,4 @@
-//! The configuration of a pod: its service account, and the API server of its own cluster.
+//! In-cluster configuration: the pod's service account and the API server of its cluster.
 
 use std::io;
 use std::path::Path;
@@ -8,23 +8,23 @@ use super::{Chosen, Config, ConfigError, EntryKind, Environment, Overrides};
 use crate::secret::Secret;
 use crate::small_file;
 
-/// Far more than a token or a namespace needs.
+/// The maximal size of a token or namespace file; far above any real one.
 const MAX_BYTES: u64 = 1 << 20;
 
 impl Config {
-    /// The configuration of the pod that this process runs in.
+    /// Returns the configuration of the pod that this process runs in.
     ///
     /// # Errors
-    /// [`ConfigError::NotInCluster`] outside a pod. A token or a CA that cannot be read is an error too: another CA is
-    /// never trusted instead.
+    /// [`ConfigError::NotInCluster`] outside a pod. A token or CA that cannot be read is an error too: the client
+    /// never falls back to another CA.
     pub fn in_cluster() -> Result<Self, ConfigError> {
         Environment::from_process().in_cluster(&Overrides::default())
     }
 }
 
 impl Environment {
-    /// The configuration of the pod with this environment. All overrides count; a context, a cluster or a user cannot
-    /// be chosen, because there is no kubeconfig to choose from.
+    /// Returns the in-cluster configuration for this environment. All overrides apply, except context, cluster and
+    /// user: there is no kubeconfig to select them from.
     pub fn in_cluster(&self, overrides: &Overrides) -> Result<Config, ConfigError> {
         let variable = |value: &Option<String>, variable| match value.as_deref() {
             Some(value) if !value.is_empty() => Ok(value.to_owned()),
@@ -58,17 +58,17 @@ impl Environment {
             namespace: self.in_cluster_namespace()?,
         };
         let config = selected.into_config(overrides)?;
-        // The names above are for errors: there is no kubeconfig that has them.
+        // The names above exist for errors only: no kubeconfig has them.
         Ok(Config { connections: self.connections.clone(), chosen: Chosen::default(), ..config })
     }
 
-    /// Whether this looks like the environment of a pod that has a service account.
+    /// Returns whether this is the environment of a pod with a service account.
     pub fn is_in_cluster(&self) -> bool {
         let set = |value: &Option<String>| value.as_deref().is_some_and(|value| !value.is_empty());
         set(&self.service_host) && set(&self.service_port) && self.service_account.join("token").is_file()
     }
 
-    /// `POD_NAMESPACE`, else what the service account says, if there is something.
+    /// Returns `POD_NAMESPACE`, else the namespace of the service account, if there is one.
     pub(super) fn in_cluster_namespace(&self) -> Result<Option<String>, ConfigError> {
         if let Some(namespace) = self.pod_namespace.as_deref().filter(|namespace| !namespace.is_empty()) {
             return Ok(Some(namespace.to_owned()));
@@ -81,7 +81,7 @@ impl Environment {
     }
 }
 
-/// A short text in a file, without the white space around it.
+/// Reads a short text file and trims white space.
 fn read(path: &Path, what: &'static str) -> Result<String, ConfigError> {
     let read = || {
         let refuse = |problem| Err(io::Error::new(io::ErrorKind::InvalidData, problem));

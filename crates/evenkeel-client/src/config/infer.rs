@@ -1,22 +1,22 @@
-//! Finding out which cluster is meant.
+//! Inference of the configuration from the environment.
 
 use super::{Config, ConfigError, Environment, KubeconfigFiles, Overrides};
 
 impl Config {
-    /// The configuration that this process finds: the files in `KUBECONFIG`, or `~/.kube/config`; and if they configure
-    /// nothing at all, the service account of the pod that it runs in.
+    /// Infers the configuration of this process: from the files in `KUBECONFIG`, or `~/.kube/config`; if they
+    /// configure nothing, from the service account of the pod.
     ///
-    /// A kubeconfig that is there and wrong is an error, never a reason to look elsewhere.
+    /// An invalid kubeconfig is an error. It is never skipped in favour of another source.
     pub fn infer() -> Result<Self, ConfigError> {
         Environment::from_process().infer(&Overrides::default())
     }
 }
 
 impl Environment {
-    /// The configuration that is found in this environment, as [`Config::infer`] does it.
+    /// Infers the configuration from this environment, as [`Config::infer`] does.
     ///
-    /// The namespace is that of the overrides, else that of the chosen context, else that of the pod if this is one,
-    /// else `default`. Connections are made as the environment says.
+    /// The namespace is that of the overrides, else of the selected context, else of the pod, else `default`.
+    /// Connection settings are those of the environment.
     pub fn infer(&self, overrides: &Overrides) -> Result<Config, ConfigError> {
         let files = KubeconfigFiles::from_environment(self);
         let kubeconfig = files.load().into_config()?;

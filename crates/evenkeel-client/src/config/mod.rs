@@ -1,4 +1,4 @@
-//! [`Config`]: which cluster, as whom, and within which limits.
+//! [`Config`]: the server, the credentials and the limits of a client.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,80 +35,80 @@ pub use proxy_url::{ProxyScheme, ProxyUrl};
 pub use server::{Address, ServerUrl};
 pub use timeout::parse_timeout;
 
-/// Everything that a [`Client`](crate::Client) is made from.
+/// The settings of a [`Client`](crate::Client).
 ///
-/// A value like any other: clones are independent, and changing one after a client was made from it changes nothing.
-/// `Debug` shows no secret.
+/// A plain value: clones are independent, and changes after a client was built have no effect on it. `Debug` shows no
+/// secret.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// Where the API server is.
+    /// The API server.
     pub server: ServerUrl,
-    /// The namespace for those who name none.
+    /// The default namespace.
     pub namespace: String,
-    /// How the connection is protected.
+    /// The TLS settings.
     pub tls: Tls,
-    /// Who we say we are.
+    /// The credentials.
     pub auth: Auth,
-    /// Whom we act as, if not as ourselves.
+    /// The impersonated user, if any.
     pub impersonate: Option<Impersonate>,
-    /// The way to the server.
+    /// The proxy.
     pub proxy: Proxy,
-    /// What we call ourselves; [`Config::default_user_agent`] unless set.
+    /// The user agent; [`Config::default_user_agent`] unless set.
     pub user_agent: Option<String>,
     /// The wire format of objects. A request may override it.
     pub wire: Wire,
-    /// Whether answers may come compressed. Watches never do.
+    /// Whether responses may be compressed. Watches never are.
     pub compression: bool,
-    /// The time for one call with all its retries; none by default. Watches and logs have no such end.
+    /// The timeout of one call including all its retries; none by default. It does not apply to watches and logs.
     pub timeout: Option<Duration>,
-    /// The times and sizes of connections.
+    /// The timeouts and limits of connections.
     pub connections: Connections,
-    /// Our own limit on the rate of requests; none by default, because servers of today know how to defend themselves.
+    /// The client-side rate limit; none by default, because API servers have priority and fairness.
     pub throttle: Option<Throttle>,
-    /// How often, and how patiently, failed requests are repeated.
+    /// The retry policy of failed requests.
     pub retry: Retry,
-    /// The most that is accepted from a server.
+    /// The size limits of responses.
     pub limits: Limits,
-    /// What to do when the server points elsewhere.
+    /// The redirect policy.
     pub redirects: Redirects,
-    /// Lets credentials go over plain HTTP to a host that is not this machine.
+    /// Allows credentials over plain HTTP to a host other than this machine.
     pub allow_insecure_credentials: bool,
-    /// The handler of the server's warnings. Default: they are logged.
+    /// The handler of the server's warnings. Default: warnings are logged.
     pub warnings: Option<Arc<dyn WarningHandler>>,
-    /// The kubeconfig entries that this was made from, for messages. Nothing else depends on it.
+    /// The kubeconfig entries that this was built from. Used in messages only.
     pub chosen: Chosen,
 }
 
-/// Names of entries of a kubeconfig. What came from elsewhere has none: the server of an override, the service account of
-/// a pod.
+/// Names of kubeconfig entries. A value from another source has none: the server of an override, the service account
+/// of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Chosen {
     /// The context.
     pub context: Option<String>,
-    /// The cluster. The server may be another, if an override says so.
+    /// The cluster. An override may replace its server.
     pub cluster: Option<String>,
-    /// The user. The credentials may be others, if an override says so.
+    /// The user. An override may replace its credentials.
     pub user: Option<String>,
 }
 
-/// How connections are protected.
+/// The TLS settings of connections.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Tls {
     /// The certificates to trust instead of the system's.
     pub ca: Option<Pem>,
-    /// The certificate to show.
+    /// The client certificate.
     pub identity: Option<Identity>,
-    /// The name to expect in the server's certificate, if it is not the host of the URL.
+    /// The name to expect in the server's certificate, if it differs from the host of the URL.
     pub server_name: Option<String>,
-    /// Accept any certificate. Unsafe unless the network is trusted; a warning is logged once per client.
+    /// Accepts any certificate. Unsafe unless the network is trusted; a warning is logged once per client.
     pub insecure_skip_verify: bool,
 }
 
-/// Certificates: in a file, which is read again when it changes, or at hand. `Debug` shows how long the text is, not
-/// what it says: people do keep their keys beside their certificates.
+/// Certificates: in a file, which is reloaded when it changes, or inline. `Debug` shows the length only, because the
+/// text may include a private key.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Pem {
     /// The path of the file.
@@ -126,16 +126,16 @@ impl fmt::Debug for Pem {
     }
 }
 
-/// A client certificate and its key. If both are files they are read again when they change.
+/// A client certificate and its key. If both are files, they are reloaded when they change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The certificate, followed by those that vouch for it.
+    /// The certificate, followed by its intermediates.
     pub certificate: Pem,
     /// The private key.
     pub key: PrivateKey,
 }
 
-/// A private key: in a file, or at hand.
+/// A private key: in a file, or inline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PrivateKey {
     /// The path of the file.
@@ -144,7 +144,7 @@ pub enum PrivateKey {
     Data(Secret),
 }
 
-/// Who we say we are, besides the certificate of [`Tls::identity`].
+/// The credentials, besides the certificate of [`Tls::identity`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Auth {
@@ -153,12 +153,12 @@ pub enum Auth {
     None,
     /// A bearer token.
     Token(Secret),
-    /// A bearer token in a file. The file is read again at least once a minute and after a 401.
+    /// A bearer token in a file. The file is reloaded at least once a minute and after a 401.
     TokenFile {
         /// The path of the file.
         path: PathBuf,
-        /// The token to use while the file has never been readable. Without one, a file that cannot be read is an error
-        /// when the client is made.
+        /// The token to use until the file is readable for the first time. Without one, an unreadable file is an error
+        /// when the client is built.
         fallback: Option<Secret>,
     },
     /// A user with a password.
@@ -170,7 +170,7 @@ pub enum Auth {
     },
 }
 
-/// Whom we act as.
+/// The impersonated user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Impersonate {
     /// The name.
@@ -179,54 +179,56 @@ pub struct Impersonate {
     pub uid: String,
     /// The groups.
     pub groups: Vec<String>,
-    /// Anything else the server's authorizers look at.
+    /// Further attributes for the server's authorizers.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// The way to the server.
+/// The proxy settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Proxy {
-    /// As `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` say.
+    /// From `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`.
     #[default]
     Environment,
-    /// Straight.
+    /// No proxy.
     Direct,
-    /// Through this proxy, whatever the environment says.
+    /// This proxy; the environment is ignored.
     Url(ProxyUrl),
 }
 
-/// The times and sizes of connections.
+/// The timeouts and limits of connections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Connections {
-    /// Which versions of HTTP may be spoken. Over TLS both are offered; without it there is no way to ask, so HTTP/1.1 is
-    /// spoken unless [`HttpVersions::Http2Only`] is chosen.
+    /// The allowed HTTP versions. Over TLS, ALPN negotiates the version. Without TLS, HTTP/1.1 is used unless
+    /// [`HttpVersions::Http2Only`] is set.
     pub http: HttpVersions,
-    /// The time to connect.
+    /// The timeout of connecting.
     pub connect_timeout: Duration,
-    /// The time for the TLS handshake.
+    /// The timeout of the TLS handshake.
     pub tls_timeout: Duration,
-    /// After how much silence TCP asks whether the other side is still there.
+    /// The idle time after which TCP sends keepalive probes.
     pub tcp_keepalive: Duration,
-    /// How long an idle connection is kept.
+    /// The time after which an idle connection is closed.
     pub idle_timeout: Duration,
-    /// How many unused HTTP/1.1 connections are kept.
+    /// The maximal number of idle HTTP/1.1 connections.
     pub max_idle: usize,
-    /// After how much silence HTTP/2 asks whether the other side is still there; `None` never asks.
+    /// The idle time after which an HTTP/2 connection sends a ping; `None` disables pings.
     pub ping_after: Option<Duration>,
-    /// How long the other side may take to answer that.
+    /// The time in which a ping must be acknowledged.
     pub ping_timeout: Duration,
-    /// How many requests share an HTTP/2 connection, if the server allows as many; beyond it another one is opened.
+    /// The maximal number of requests per HTTP/2 connection, if the server allows as many; beyond it another
+    /// connection is opened.
     pub max_streams: usize,
-    /// How long the body of a short answer may be silent before the call fails. Watches and logs may be silent for ever.
+    /// The time without data after which reading the body of a short response fails. It does not apply to watches and
+    /// logs.
     pub body_idle_timeout: Duration,
 }
 
-/// Which versions of HTTP may be spoken.
+/// The allowed HTTP versions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HttpVersions {
-    /// HTTP/2 if the server speaks it, else HTTP/1.1.
+    /// HTTP/2 if the server supports it, else HTTP/1.1.
     #[default]
     Any,
     /// HTTP/1.1 only.
@@ -235,7 +237,7 @@ pub enum HttpVersions {
     Http2Only,
 }
 
-/// A limit on the rate of requests: a bucket of `burst` tokens that fills at `qps` tokens per second.
+/// A client-side rate limit: a token bucket of size `burst`, filled at `qps` tokens per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Throttle {
     /// Tokens per second.
@@ -244,7 +246,7 @@ pub struct Throttle {
     pub burst: u32,
 }
 
-/// How failed requests are repeated.
+/// The retry policy of failed requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Retry {
@@ -257,38 +259,38 @@ pub struct Retry {
     pub max_elapsed: Duration,
 }
 
-/// The most that is accepted from a server. Whatever is larger is an error, and the connection is closed.
+/// The size limits of responses. Exceeding one is an error and closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The bytes of an answer that is one object.
+    /// The maximal bytes of a response with a single object.
     pub object: usize,
-    /// The bytes of a list.
+    /// The maximal bytes of a list.
     pub list: usize,
-    /// The bytes of one event of a watch, or of one item of a list.
+    /// The maximal bytes of one watch event, or of one item of a list.
     pub frame: usize,
-    /// The bytes of an error that is read whole.
+    /// The maximal bytes read of an error response.
     pub error: usize,
-    /// How many times larger than its compressed form an answer may be, after its first MiB.
+    /// The maximal ratio of decompressed to compressed size, after the first MiB.
     pub inflation: usize,
-    /// The bytes of an answer's headers.
+    /// The maximal bytes of response headers.
     pub headers: usize,
-    /// How many headers an answer may have.
+    /// The maximal number of response headers.
     pub header_count: usize,
 }
 
-/// What to do when the server points elsewhere.
+/// The redirect policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Redirects {
-    /// Refuse, with an error that names the place.
+    /// Refuses redirects, with an error that names the target.
     #[default]
     Refuse,
-    /// Follow at most three times, for reads, and only to the same scheme, host and port.
+    /// Follows at most three redirects, for reads only, and only to the same scheme, host and port.
     SameOrigin,
 }
 
 impl Config {
-    /// The defaults for this server: no credentials, the system's certificates.
+    /// Returns the defaults for this server: no credentials, the system's certificates.
     pub fn new(server: ServerUrl) -> Self {
         Config {
             server,
@@ -312,8 +314,8 @@ impl Config {
         }
     }
 
-    /// The same without credentials: no client certificate, token, password or impersonation. Where the server
-    /// is, how it is trusted, the way there and all limits stay.
+    /// Returns a copy without credentials: no client certificate, token, password or impersonation. Server, CA, proxy
+    /// and limits are kept.
     pub fn anonymous(&self) -> Self {
         let mut anonymous = self.clone();
         anonymous.tls.identity = None;
@@ -341,7 +343,7 @@ impl Default for Connections {
 }
 
 impl Default for Throttle {
-    /// client-go's numbers.
+    /// client-go's values.
     fn default() -> Self {
         Throttle { qps: 5.0, burst: 10 }
     }

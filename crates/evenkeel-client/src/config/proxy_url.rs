@@ -1,4 +1,4 @@
-//! [`ProxyUrl`]: a proxy, and who we are to it.
+//! [`ProxyUrl`]: the address and credentials of a proxy.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,28 +10,28 @@ use super::ConfigError;
 use super::server::without_credentials;
 use crate::secret::Secret;
 
-/// A proxy: `http://`, `https://` or `socks5://`, with credentials or without. `Debug` and `Display` show no
-/// credentials.
+/// The URL of a proxy: `http://`, `https://` or `socks5://`, optionally with credentials. `Debug` and `Display` show
+/// no credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProxyUrl {
-    /// What to speak to it.
+    /// The protocol.
     pub scheme: ProxyScheme,
-    /// Where it is: a host name or an address without brackets.
+    /// A host name, or an address without brackets.
     pub host: String,
-    /// Its port.
+    /// The port.
     pub port: u16,
-    /// Who we are to the proxy.
+    /// The user name and password for the proxy.
     pub credentials: Option<(String, Secret)>,
 }
 
-/// What to speak to a proxy.
+/// The protocol of a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProxyScheme {
     /// HTTP.
     Http,
     /// HTTP over TLS.
     Https,
-    /// SOCKS version 5; names are resolved by the proxy.
+    /// SOCKS version 5; the proxy resolves names.
     Socks5,
 }
 
@@ -54,8 +54,8 @@ impl ProxyScheme {
 }
 
 impl ProxyUrl {
-    /// The proxy at this URL: a scheme (`http`, `https`, `socks5` or `socks5h`), perhaps a name and a password
-    /// (percent-encoded), a host, perhaps a port. A path other than `/` means nothing to a proxy and is refused.
+    /// Parses a proxy URL: a scheme (`http`, `https`, `socks5` or `socks5h`), optionally a name and a password
+    /// (percent-encoded), a host, optionally a port. A path other than `/` is rejected, because a proxy has none.
     pub fn parse(url: &str) -> Result<Self, ConfigError> {
         parse(url.trim())
             .map_err(|problem| ConfigError::Proxy { url: without_credentials(url.trim()), problem: problem.to_owned() })

@@ -1,4 +1,4 @@
-//! [`ServerUrl`]: where the API server is.
+//! [`ServerUrl`]: the address of the API server.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,17 +10,18 @@ use http::uri::{Authority, Scheme};
 
 use super::ConfigError;
 
-/// The scheme, host, port and base path of an API server. It never holds credentials: a URL with some is refused.
+/// The scheme, host, port and base path of an API server. Never contains credentials: a URL with credentials is
+/// rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServerUrl {
     scheme: Scheme,
     authority: Authority,
-    /// Without a slash at the end; empty for none.
+    /// Without a trailing slash; empty for none.
     base: Box<str>,
 }
 
 impl ServerUrl {
-    /// The server at this URL, which has a scheme (`http` or `https`) and a host. Query and fragment are dropped.
+    /// Parses a URL with a scheme (`http` or `https`) and a host. Query and fragment are dropped.
     pub fn parse(url: &str) -> Result<Self, ConfigError> {
         let refuse = |problem: &str| ConfigError::Server { url: without_credentials(url), problem: problem.to_owned() };
         let uri: Uri = url.trim().parse().map_err(|error: http::uri::InvalidUri| refuse(&error.to_string()))?;
@@ -36,15 +37,15 @@ impl ServerUrl {
         Ok(ServerUrl { scheme, authority, base: path.trim_end_matches('/').into() })
     }
 
-    /// The name of a server that is reached without a connection.
+    /// Returns the name of a server in the same process, which needs no connection.
     pub(crate) fn in_process() -> Self {
         ServerUrl { scheme: Scheme::HTTP, authority: Authority::from_static("in-process"), base: "".into() }
     }
 
-    /// The server that someone means by a host, a host and a port, or a URL.
+    /// Parses a host, a host and a port, or a URL.
     ///
-    /// Without a scheme it is `https` if there is material for TLS (`tls`: a CA, a client certificate, or the wish to
-    /// accept any certificate), and `http` otherwise; then no path is allowed. No host at all is `localhost`.
+    /// Without a scheme, the scheme is `https` if there are TLS settings (`tls`: a CA, a client certificate, or
+    /// `insecure_skip_verify`), and `http` otherwise; a path is then not allowed. An empty host is `localhost`.
     pub fn guess(host: &str, tls: bool) -> Result<Self, ConfigError> {
         let host = host.trim();
         if host.contains("://") {
@@ -61,37 +62,37 @@ impl ServerUrl {
         Ok(url)
     }
 
-    /// `http` or `https`.
+    /// Returns `http` or `https`.
     pub fn scheme(&self) -> &Scheme {
         &self.scheme
     }
 
-    /// Whether connections are protected.
+    /// Returns whether connections use TLS.
     pub fn is_tls(&self) -> bool {
         self.scheme == Scheme::HTTPS
     }
 
-    /// Host and port, as they stand in the URL.
+    /// Returns host and port, as in the URL.
     pub fn authority(&self) -> &Authority {
         &self.authority
     }
 
-    /// The host without brackets.
+    /// Returns the host without brackets.
     pub fn host(&self) -> &str {
         self.authority.host().trim_start_matches('[').trim_end_matches(']')
     }
 
-    /// The port, or the scheme's own.
+    /// Returns the port, or the default port of the scheme.
     pub fn port(&self) -> u16 {
         self.authority.port_u16().unwrap_or(if self.is_tls() { 443 } else { 80 })
     }
 
-    /// What stands before every path: empty, or `/something` without a slash at the end.
+    /// Returns the prefix of every path: empty, or `/something` without a trailing slash.
     pub fn base_path(&self) -> &str {
         &self.base
     }
 
-    /// Whether the server is on this machine, judged by its name or address alone: nothing is looked up.
+    /// Returns whether the server is on this machine, by its name or address alone: no name is resolved.
     pub fn is_loopback(&self) -> bool {
         let host = self.host();
         match host.parse::<IpAddr>() {
@@ -104,15 +105,15 @@ impl ServerUrl {
     }
 }
 
-/// A server address as configured: a host, a host and a port, or a URL. Not looked at yet; [`ServerUrl::guess`] does
-/// that.
+/// A server address as configured: a host, a host and a port, or a URL. Not parsed yet; [`ServerUrl::guess`] parses
+/// it.
 ///
-/// People do put credentials there, where they are refused. `Debug` does not show them, nor what follows a `?`.
+/// It may contain credentials, which parsing rejects. `Debug` shows neither credentials nor the query.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address(String);
 
 impl Address {
-    /// Whether `Debug` has something to hide.
+    /// Returns whether `Debug` hides part of the address.
     pub(super) fn has_more_than_it_shows(&self) -> bool {
         without_credentials(&self.0) != self.0
     }
@@ -144,7 +145,7 @@ impl fmt::Debug for Address {
     }
 }
 
-/// What `http` lets through and we do not.
+/// Rejects authorities that the `http` crate accepts and this crate does not.
 fn check_authority(authority: &Authority) -> Result<(), &'static str> {
     let text = authority.as_str();
     if text.contains('@') {
@@ -166,7 +167,7 @@ fn check_authority(authority: &Authority) -> Result<(), &'static str> {
     }
 }
 
-/// A URL as it may be shown: without whatever stands before an `@`, and without the query.
+/// Returns a URL for display: without the part before an `@`, and without the query.
 pub(super) fn without_credentials(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
     let (hidden, rest) = rest.rsplit_once('@').map_or(("", rest), |(_, rest)| ("[redacted]@", rest));

@@ -1,4 +1,4 @@
-//! What tests of configuration need: folders that go away, and an ear for the log.
+//! Test helpers of configuration: temporary folders and log capture.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber, span};
 
-/// A folder of a test's own, removed at its end.
+/// A temporary folder, removed on drop.
 pub(super) struct Folder(PathBuf);
 
 impl Folder {
@@ -29,7 +29,7 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// Writes a file, with the folders it is in.
+    /// Writes a file and creates its parent folders.
     pub(super) fn put(&self, name: &str, text: &str) -> PathBuf {
         let path = self.0.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -48,7 +48,7 @@ impl Drop for Folder {
     }
 }
 
-/// What is logged meanwhile, one line per event: the level, then the fields.
+/// Returns the log output of `work`, one line per event: the level, then the fields.
 pub(crate) fn logged(work: impl FnOnce()) -> String {
     let ear = Ear::default();
     let heard = Arc::clone(&ear.0);

@@ -1,4 +1,4 @@
-//! Tests of [`Config`] and of finding one.
+//! Tests of [`Config`] and of its inference.
 
 use std::path::PathBuf;
 
@@ -58,7 +58,7 @@ fn cfg_015_a_config_shows_no_secret() {
     assert!(!format!("{overrides:?} {overrides:#?}").contains("canary"));
 }
 
-/// Does not compile if the type has the trait: there would be two ways to read `it`.
+/// Fails to compile if the type has the trait: `it` would be ambiguous.
 macro_rules! assert_lacks {
     ($type:ty: $($bound:tt)+) => {{
         trait Reading<A> {
@@ -117,7 +117,7 @@ fn cfg_016_the_anonymous_copy_keeps_everything_but_who_we_are() {
 
 #[test]
 fn cfg_017_copies_are_independent() {
-    // client-go's copies share their exec provider, and one of them changes it.
+    // client-go's copies share their exec provider, and one of them modifies it.
     let one = config("https://h");
     let mut other = one.clone();
     other.auth = Auth::Token(Secret::new("t"));
@@ -136,7 +136,7 @@ fn sec_11_a_ca_that_would_not_be_used_is_an_error() {
 
 #[test]
 fn sec_14_half_a_pair_is_an_error_in_a_config_made_by_hand() {
-    // client-go ignores half a pair there.
+    // client-go ignores an incomplete pair.
     for (certificate, key) in [("", "key"), ("certificate", "")] {
         let mut one = config("https://h");
         let key = PrivateKey::Data(Secret::new(key));
@@ -249,7 +249,7 @@ fn sec_23_fixed_places_and_brackets_around_ipv6() {
 
 #[test]
 fn cfg_014_a_ca_that_cannot_be_read_is_an_error() {
-    // client-go logs it and trusts the system's certificates instead.
+    // client-go logs the error and trusts the system's certificates instead.
     let folder = Folder::new();
     let pod = pod(&folder);
     std::fs::remove_file(folder.join("sa/ca.crt")).unwrap();
@@ -336,7 +336,7 @@ fn kcf_044_the_namespace_of_the_pod() {
 
 #[test]
 fn kcf_045_the_files_come_first_then_the_pod() {
-    // client-go's shortest way in asks the pod first, and then no file at all.
+    // client-go's `GetConfig` tries the pod first, and then reads no file.
     let folder = Folder::new();
     folder.put("home/.kube/config", &format!("{FILE}current-context: it"));
     let environment = Environment { home: Some(folder.join("home")), ..pod(&folder) };
@@ -384,7 +384,7 @@ fn sec_25_an_untrusted_kubeconfig_can_only_name_a_server() {
             "{field}: {error}"
         );
     }
-    // The metadata of a cloud's machines, and whatever else answers in plain HTTP to those who are near.
+    // Cloud metadata endpoints, and other plain HTTP servers on the local network.
     for server in ["http://169.254.169.254/latest", "http://localhost:8080", "h:8080"] {
         for user in ["", "token: t"] {
             let clear = text("", user).replace("https://h", server);
@@ -408,7 +408,7 @@ fn trn_018_configurations_that_are_found_speak_http_as_their_environment_says() 
     assert_eq!(Environment::empty().connections, Connections::default());
 }
 
-/// What the environment of a process says can only be seen in a process: this test starts itself once more.
+/// The environment of a process can only be tested in a process of its own: this test starts itself again.
 #[test]
 fn trn_018_kubeconfigs_and_the_environment_of_the_process_are_heard() {
     const MARK: &str = "EVENKEEL_TEST_OF_THE_ENVIRONMENT";

@@ -1,4 +1,4 @@
-//! Times as people write them on command lines.
+//! Timeouts as written on command lines.
 
 use std::time::Duration;
 
@@ -6,8 +6,7 @@ use evenkeel_core::duration;
 
 use super::ConfigError;
 
-/// The time that someone means: whole seconds (`30`), or numbers with units (`1m30s`, `1.5h`, `200ms`). Zero means no
-/// end.
+/// Parses a timeout: whole seconds (`30`), or numbers with units (`1m30s`, `1.5h`, `200ms`). Zero means none.
 pub fn parse_timeout(text: &str) -> Result<Duration, ConfigError> {
     let parsed = match text.trim().parse::<u64>() {
         Ok(seconds) => Some(Duration::from_secs(seconds)),

@@ -1,18 +1,18 @@
-//! Kubeconfigs from people who are not trusted.
+//! Kubeconfigs from untrusted sources.
 
 use super::kubeconfig::{Selected, server_of};
 use super::{Config, ConfigError, Connections, EntryKind, Kubeconfig, Overrides};
 
 impl Config {
-    /// The configuration in a kubeconfig that someone else wrote, such as one that was put into a Secret for an operator
-    /// of many clusters.
+    /// Returns the configuration of a kubeconfig from an untrusted source, such as a Secret read by a multi-cluster
+    /// operator.
     ///
-    /// Such a text can make us talk to the server it names, and that is all: programs, auth-providers, proxies, files of
-    /// ours, and servers without TLS or whose certificate is not checked are refused, even where they would not be used.
-    /// Only what stands in the text itself counts, besides what our own environment says of connections.
+    /// Such a text can only select the server to connect to. Exec plugins, auth-providers, proxies, local files, and
+    /// servers without TLS or certificate verification are rejected, even in entries that are not selected. Only the
+    /// text itself counts, besides the connection settings of the environment.
     ///
     /// The server may be any, also one that only this machine can reach. A program for which that matters checks
-    /// [`Config::server`] before making a client.
+    /// [`Config::server`] before it builds a client.
     pub fn from_untrusted(text: &str) -> Result<Self, ConfigError> {
         let overrides = Overrides::default();
         let selected = Kubeconfig::parse(text)?.select(&overrides)?;
@@ -26,7 +26,7 @@ fn refused(selected: &Selected) -> Vec<ConfigError> {
     let cluster_fields = [
         ("certificate-authority", cluster.certificate_authority.is_some()),
         ("insecure-skip-tls-verify", cluster.insecure_skip_tls_verify),
-        // Whatever else is wrong with it is said later.
+        // Other problems of the server are reported later.
         ("a server without TLS", server_of(cluster).is_ok_and(|server| !server.is_tls())),
         ("proxy-url", cluster.proxy_url.is_some()),
     ];

@@ -1,10 +1,10 @@
-//! What we call ourselves.
+//! The user agent.
 
 use super::Config;
 
 impl Config {
-    /// Returns the default user agent: `<program>/<version> (<os>/<arch>) evenkeel/<version>`, in Go's
-    /// words for systems and processors, because that is what dashboards look for.
+    /// Returns the default user agent: `<program>/<version> (<os>/<arch>) evenkeel/<version>`, with Go's names of
+    /// systems and processors, which dashboards expect.
     pub fn default_user_agent() -> String {
         let program = std::env::args_os().next();
         let program = program.as_deref().map(std::path::Path::new).and_then(|path| path.file_name());
@@ -16,7 +16,7 @@ impl Config {
         )
     }
 
-    /// Calls ourselves [`Config::default_user_agent`], a slash, and this.
+    /// Sets the user agent to [`Config::default_user_agent`], a slash, and this suffix.
     pub fn add_user_agent(&mut self, suffix: &str) {
         self.user_agent = Some(format!("{}/{suffix}", Config::default_user_agent()));
     }
@@ -38,7 +38,7 @@ fn build(program: &str, version: &str, os: &str, arch: &str) -> String {
     format!("{}/{version} ({}/{}) evenkeel/{version}", or_unknown(program), or_unknown(os), or_unknown(arch))
 }
 
-/// A word that may stand in a header: whatever else a program's name holds becomes `_`.
+/// Returns the word as a valid header token: other characters are replaced with `_`.
 fn or_unknown(word: &str) -> String {
     if word.is_empty() {
         return "unknown".into();

@@ -1,4 +1,4 @@
-//! From a kubeconfig and overrides to a [`Config`].
+//! Turns a kubeconfig and overrides into a [`Config`].
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::config::{
 };
 use crate::secret::Secret;
 
-/// The cluster, the user and the namespace that are meant, as they stand in the file.
+/// The selected cluster, user and namespace, as in the file.
 #[derive(Debug, Default)]
 pub(crate) struct Selected {
     pub(crate) context_name: Option<String>,
@@ -23,12 +23,12 @@ pub(crate) struct Selected {
 }
 
 impl Kubeconfig {
-    /// The configuration for the chosen context, or for the cluster and user that the overrides name.
+    /// Returns the configuration of the selected context, or of the cluster and user named by the overrides.
     ///
-    /// Nothing of the environment has a say in it: connections are made by their defaults.
+    /// The environment is not consulted: connection settings are the defaults.
     ///
     /// # Errors
-    /// Everything that is wrong with what was chosen, at once. What was not chosen is not looked at.
+    /// Every problem of the selected entries, at once. Entries that are not selected are not checked.
     pub fn config(&self, overrides: &Overrides) -> Result<Config, ConfigError> {
         self.select(overrides)?.into_config(overrides)
     }
@@ -90,7 +90,7 @@ impl Selected {
         errors.extend(check_user(&self.user_name, &self.user));
         errors.extend(namespace.as_deref().and_then(|namespace| check_namespace("what was chosen", namespace)));
         errors.extend(unsupported(&self.user_name, &self.user));
-        // Whatever is wrong with the server has been said by now.
+        // Problems of the server were reported above.
         let Ok(server) = server_of(&self.cluster) else { return Err(several(errors)) };
 
         let mut config = Config::new(server);
@@ -119,7 +119,7 @@ impl Selected {
     }
 }
 
-/// The server of a cluster. Anything that only makes sense with TLS makes a bare host mean `https`.
+/// Returns the server of a cluster. Any TLS setting makes a bare host mean `https`.
 pub(crate) fn server_of(cluster: &Cluster) -> Result<ServerUrl, ConfigError> {
     let tls = cluster.certificate_authority.is_some()
         || cluster.certificate_authority_data.is_some()
@@ -134,7 +134,7 @@ fn several(errors: Vec<ConfigError>) -> ConfigError {
     }
 }
 
-/// Data beats the file.
+/// Inline data takes precedence over the file.
 fn pem(path: Option<std::path::PathBuf>, data: Option<&Data>) -> Option<Pem> {
     match data {
         Some(data) => data.as_text().map(|text| Pem::Data(text.to_owned())),
@@ -173,7 +173,8 @@ fn auth(user: User) -> Auth {
 
 const NOT_YET: &str = "not supported yet; use a token, or a client certificate";
 
-/// A program that would get credentials is left alone if there are some; otherwise nothing else can get them.
+/// Returns an error if a plugin or provider is the only source of credentials. Beside static credentials it is
+/// ignored.
 fn unsupported(name: &str, user: &User) -> Option<ConfigError> {
     let unsupported = |mechanism: String, state| ConfigError::Unsupported { user: name.to_owned(), mechanism, state };
     if let Some(provider) = &user.auth_provider {
@@ -197,7 +198,7 @@ fn unsupported(name: &str, user: &User) -> Option<ConfigError> {
 }
 
 impl User {
-    /// Whether there is a token, a password or a certificate.
+    /// Returns whether there is a token, a password or a certificate.
     fn has_static_credentials(&self) -> bool {
         self.token.is_some()
             || self.token_file.is_some()
@@ -208,16 +209,16 @@ impl User {
 }
 
 impl Config {
-    /// The configuration in this kubeconfig file, whichever files the environment names. What it says of connections
-    /// counts; see [`Connections::from_env`].
+    /// Returns the configuration of this kubeconfig file and ignores `KUBECONFIG`. Connection settings of the
+    /// environment apply; see [`Connections::from_env`].
     pub fn from_kubeconfig_file(path: impl AsRef<Path>, overrides: &Overrides) -> Result<Self, ConfigError> {
         let config = KubeconfigFiles::explicit(path.as_ref()).load().into_config()?.config(overrides)?;
         Ok(Config { connections: Connections::from_env(), ..config })
     }
 
-    /// The configuration in this kubeconfig. Relative paths in it are seen from the current directory. For a text from
-    /// someone who is not trusted there is [`Config::from_untrusted`]. What the environment says of connections counts; see
-    /// [`Connections::from_env`].
+    /// Returns the configuration of this kubeconfig text. Relative paths are resolved against the current directory.
+    /// Use [`Config::from_untrusted`] for a text from an untrusted source. Connection settings of the environment
+    /// apply; see [`Connections::from_env`].
     pub fn from_kubeconfig_str(text: &str, overrides: &Overrides) -> Result<Self, ConfigError> {
         Ok(Config { connections: Connections::from_env(), ..Kubeconfig::parse(text)?.config(overrides)? })
     }

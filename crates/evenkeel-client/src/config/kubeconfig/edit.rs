@@ -1,4 +1,4 @@
-//! Changing kubeconfig files that other programs change as well.
+//! Edits of kubeconfig files that other programs edit as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,9 +13,9 @@ use super::write::{Lock, make_directories, real};
 use super::{Kubeconfig, KubeconfigFiles};
 use crate::config::{ConfigError, EntryKind};
 
-/// A file as it was found.
+/// A file as read before the edit.
 struct Found {
-    /// With links followed, so that a link is still one after the edit.
+    /// With links resolved, so that a link remains a link after the edit.
     path: PathBuf,
     /// `None` if it does not exist.
     bytes: Option<Zeroizing<Vec<u8>>>,
@@ -24,23 +24,23 @@ struct Found {
 }
 
 impl KubeconfigFiles {
-    /// Reads the files, lets `change` work on what they say together, and writes back the files that this changes.
+    /// Reads the files, calls `change` with the merged kubeconfig, and writes back the files that changed.
     ///
-    /// A changed or removed entry is changed in the file that it came from; if a less important file defines the same
-    /// name, a removal makes that one visible. New entries, and a new current context, go to the first file that
-    /// exists, or to the first one if none does. Paths are as they stand in the files. Fields that we do not know are
-    /// kept, comments are not, and if nothing changes nothing is written.
+    /// A changed or removed entry is written to the file it was read from. If a later file defines the same name, a
+    /// removal makes that definition visible. New entries, and a new current context, are written to the first
+    /// existing file, or to the first file if none exists. Paths stay as they are in the files. Unknown fields are
+    /// kept, comments are not. Nothing is written if nothing changes.
     ///
-    /// Two edits by this library never meet: each holds a lock of the operating system on all files, and waits for it. It
-    /// is taken on an empty hidden file beside each (`.config.lock`), which stays there.
-    /// Programs that do not know that lock are noticed as well: if a file is no longer what was read, nothing is written.
-    /// What such a program writes between that last look and our own write, a moment later, is lost.
+    /// Two edits by this library never overlap: each waits for an operating system lock on all files. The lock is held
+    /// on an empty hidden file beside each (`.config.lock`), which is not removed. Changes by programs that do not use
+    /// that lock are detected: if a file differs from what was read, nothing is written. A change that such a program
+    /// writes between this check and the write that follows is lost.
     ///
-    /// The thread is blocked meanwhile. `change` must not edit the same files: it would wait for itself.
+    /// Blocks the thread. `change` must not edit the same files: it would deadlock.
     ///
     /// # Errors
-    /// If any of the files cannot be read, understood or written. Each file is replaced whole or not at all; of several
-    /// files, those before the one that failed are written.
+    /// If any of the files cannot be read, parsed or written. Each file is replaced atomically; of several files,
+    /// those before the failed one are written.
     pub fn edit<T>(&self, change: impl FnOnce(&mut Kubeconfig) -> T) -> Result<T, ConfigError> {
         let Some(first) = self.paths().first() else {
             return Err(ConfigError::NotConfigured { looked: Vec::new(), contexts: Vec::new() });
@@ -64,7 +64,7 @@ impl KubeconfigFiles {
         Ok(answer)
     }
 
-    /// Locks all files, always in the same order, so that two edits cannot wait for each other.
+    /// Locks all files in a fixed order, so that two edits cannot deadlock.
     fn lock(&self) -> Result<Vec<Lock>, ConfigError> {
         let paths: BTreeSet<PathBuf> = self.paths().iter().map(|path| real(path)).collect();
         let mut locks = Vec::with_capacity(paths.len());
@@ -109,7 +109,7 @@ fn read_if_there(path: &Path) -> Result<Option<Zeroizing<Vec<u8>>>, ConfigError>
     }
 }
 
-/// Brings what was changed back to the files it belongs to.
+/// Distributes changes to the files that the entries were read from.
 struct Spread<'a> {
     files: &'a mut [Found],
     origins: &'a Origins,

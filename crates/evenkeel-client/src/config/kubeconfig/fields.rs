@@ -1,8 +1,8 @@
-//! How the fields of a kubeconfig are read and written.
+//! Reading and writing of kubeconfig fields.
 //!
-//! serde's derives would do, were it not for two wishes: what we do not know must survive a rewrite, and a password
-//! like `0123` must stay the text it is. `#[serde(flatten)]` grants the first and breaks the second, because it reads
-//! every scalar as whatever it looks like. So each structure reads its own fields as what they are, and keeps the rest.
+//! serde's derives do not meet two requirements: unknown fields must survive a rewrite, and a password like `0123`
+//! must remain text. `#[serde(flatten)]` meets the first and breaks the second, because it infers the type of every
+//! scalar. Each structure therefore reads its own fields by their types and keeps the others.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,13 +19,13 @@ use zeroize::Zeroizing;
 use crate::config::Address;
 use crate::secret::Secret;
 
-/// The fields that we do not know.
+/// Unknown fields.
 pub(super) type Rest = BTreeMap<String, Opaque>;
 
-/// What our own complaints start with, to tell them from those of the parser, which may quote the file.
+/// The prefix of this module's errors. It distinguishes them from the parser's, which may quote the file.
 pub(super) const OURS: &str = "kubeconfig: ";
 
-/// A value that is only passed on. `Debug` does not show it, because its content is unknown.
+/// A value that is passed through. `Debug` does not show it, because it may be a secret.
 #[derive(Clone, Default, PartialEq)]
 pub struct Opaque(pub Value);
 
@@ -35,13 +35,13 @@ impl fmt::Debug for Opaque {
     }
 }
 
-/// What a `…-data` field holds, decoded: certificates or a private key. `Debug` shows how much it is, and the memory is
+/// The decoded value of a `…-data` field: certificates or a private key. `Debug` shows the length only. The memory is
 /// overwritten when the last clone is dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Data(Arc<Zeroizing<Vec<u8>>>);
 
 impl Data {
-    /// Takes the bytes.
+    /// Creates the value from bytes.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Data(Arc::new(Zeroizing::new(bytes.into())))
     }
@@ -51,7 +51,7 @@ impl Data {
         &self.0
     }
 
-    /// The bytes as PEM, which is text.
+    /// Returns the bytes as PEM text.
     pub(super) fn as_text(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
     }
@@ -63,17 +63,17 @@ impl fmt::Debug for Data {
     }
 }
 
-/// Something that stands in a kubeconfig. Null is the default, and the default is not written.
+/// A kubeconfig value. Null is the default, and the default is not written.
 pub(super) trait Field: Default {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
     fn write(&self) -> Option<Value>;
 }
 
-/// Something that stands in a list under a name: `- name: it`, `  cluster: {…}`.
+/// An item of a named list: `- name: it`, `  cluster: {…}`.
 pub(super) trait Entry: Field {
-    /// The key of the value, as `cluster`.
+    /// The key of the value, such as `cluster`.
     const KEY: &'static str;
-    /// The fields beside name and value that we do not know.
+    /// Unknown fields beside name and value.
     fn beside(&self) -> &Rest;
     fn set_beside(&mut self, beside: Rest);
 }
@@ -124,7 +124,7 @@ impl Field for bool {
     }
 }
 
-/// Text; the empty one is as good as none.
+/// Reads text; empty text is `None`.
 fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     Ok(Some(String::deserialize(deserializer)?).filter(|text| !text.is_empty()))
 }
@@ -172,7 +172,7 @@ impl Field for Option<Secret> {
 impl Field for Option<Data> {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Some(encoded) = text(deserializer)?.map(Zeroizing::new) else { return Ok(None) };
-        // Long values are often broken into lines.
+        // Long values are often wrapped over several lines.
         let encoded: Zeroizing<Vec<u8>> =
             Zeroizing::new(encoded.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect());
         match BASE64_STANDARD.decode(&*encoded) {
@@ -252,7 +252,7 @@ impl Entry for Opaque {
     fn set_beside(&mut self, _: Rest) {}
 }
 
-/// A list of named things. A name that comes twice is an error, and the list is written in the order of the names.
+/// A list of named entries. A duplicate name is an error, and the list is written in the order of the names.
 impl<T: Entry> Field for BTreeMap<String, T> {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct List<T>(PhantomData<T>);
@@ -323,8 +323,8 @@ impl<T: Entry> Field for BTreeMap<String, T> {
     }
 }
 
-/// Declares a structure of the file: its fields with their keys, and beside them whatever else it holds. One that stands
-/// in a list under a name says so: `Cluster in "cluster" {…}`.
+/// Declares a structure of the file: its fields with their keys, plus the unknown fields. An item of a named list
+/// declares its key: `Cluster in "cluster" {…}`.
 macro_rules! structure {
     (
         $(#[$meta:meta])*
@@ -335,7 +335,7 @@ macro_rules! structure {
         #[non_exhaustive]
         pub struct $name {
             $($(#[$field_meta])* pub $field: $type,)*
-            /// What else the file holds here.
+            /// Unknown fields.
             pub(super) rest: Rest,
             $(
                 #[doc = concat!("What else the list holds beside the name and the ", $entry, ".")]
@@ -393,7 +393,7 @@ macro_rules! structure {
     };
 }
 
-/// A structure that may be absent, and that is kept when it is there and empty.
+/// Declares an optional structure, which is kept when present and empty.
 macro_rules! optional {
     ($name:ident) => {
         impl Field for Option<$name> {

@@ -1,4 +1,4 @@
-//! Which files there are, and what is in them.
+//! The kubeconfig files: their paths and how they are loaded.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -11,7 +11,7 @@ use super::merge::{Origins, merge};
 use super::text::{MAX_BYTES, parse_bytes};
 use crate::config::{ConfigError, EntryKind, Environment};
 
-/// The kubeconfig files that count, the most important one first.
+/// The kubeconfig files in order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeconfigFiles {
     paths: Vec<PathBuf>,
@@ -21,21 +21,21 @@ pub struct KubeconfigFiles {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ChosenBy {
-    /// Someone named this file, so it has to be there.
+    /// Named explicitly, so it must exist.
     Name,
-    /// The environment lists these; some of them may be missing.
+    /// Listed by the environment; some may be missing.
     Environment,
-    /// It is where kubeconfigs usually are, if there is one.
+    /// The default path, if the file exists.
     Habit,
 }
 
-/// What was in the files, read once: later changes to the files change nothing here.
+/// The content of the files at the time of loading. Later changes to the files have no effect.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Loaded {
-    /// All of it, with the paths in it resolved against the directory of the file that names them.
+    /// The merged kubeconfig, with paths resolved against the directory of the file that names them.
     pub config: Kubeconfig,
-    /// The files that could not be read or understood. The rest is in [`Loaded::config`] nevertheless.
+    /// The files that could not be read or parsed. [`Loaded::config`] holds the other files nevertheless.
     pub errors: Vec<ConfigError>,
     /// The files that do not exist.
     pub missing: Vec<PathBuf>,
@@ -43,12 +43,12 @@ pub struct Loaded {
 }
 
 impl KubeconfigFiles {
-    /// This one file, whatever the environment says. It has to exist to be loaded; editing creates it.
+    /// Uses this one file and ignores the environment. Loading requires that it exists; editing creates it.
     pub fn explicit(path: impl Into<PathBuf>) -> Self {
         KubeconfigFiles { paths: vec![path.into()], chosen_by: ChosenBy::Name, confined: false }
     }
 
-    /// The files that `KUBECONFIG` lists, each once; if it is not set, `.kube/config` in the home directory.
+    /// Uses the files that `KUBECONFIG` lists, each once; if it is not set, `.kube/config` in the home directory.
     pub fn from_environment(environment: &Environment) -> Self {
         let (paths, chosen_by) = match environment.kubeconfig.as_deref().filter(|list| !list.is_empty()) {
             Some(list) => (std::env::split_paths(list).collect(), ChosenBy::Environment),
@@ -66,19 +66,19 @@ impl KubeconfigFiles {
         KubeconfigFiles { paths: unique, chosen_by, confined: false }
     }
 
-    /// Refuses files that point outside their own directory (links are followed first): for kubeconfigs that someone
-    /// else put there. Paths are then used with their links resolved, so a link that is changed later changes nothing.
+    /// Rejects paths outside the kubeconfig's own directory, after resolving links; for kubeconfigs written by others.
+    /// Paths are used with their links resolved, so changing a link later has no effect.
     pub fn confined(mut self) -> Self {
         self.confined = true;
         self
     }
 
-    /// The files, the most important one first.
+    /// Returns the files in order of precedence.
     pub fn paths(&self) -> &[PathBuf] {
         &self.paths
     }
 
-    /// Reads all files and merges them: the first file that defines a name wins, with its whole entry.
+    /// Reads and merges all files: the first file that defines a name wins, with its whole entry.
     pub fn load(&self) -> Loaded {
         let (mut files, mut errors, mut missing) = (Vec::new(), Vec::new(), Vec::new());
         for path in &self.paths {
@@ -109,30 +109,30 @@ impl KubeconfigFiles {
 }
 
 impl Loaded {
-    /// The kubeconfig if every file could be read, else everything that is wrong.
+    /// Returns the kubeconfig if every file was read, else all errors.
     pub fn into_config(self) -> Result<Kubeconfig, ConfigError> {
         ConfigError::collect(self.errors)?;
         Ok(self.config)
     }
 
-    /// The file that an entry comes from.
+    /// Returns the file that an entry was read from.
     pub fn origin(&self, kind: EntryKind, name: &str) -> Option<&Path> {
         self.origins.of(kind, name)
     }
 }
 
-/// The bytes of a file, up to the limit and one more, so that the parser notices an excess. It may be
-/// a pipe, as a shell makes one of `<(…)`.
+/// Reads a file, up to one byte beyond the limit so that the parser notices the excess. The file may be a pipe, such
+/// as a shell's `<(…)`.
 pub(super) fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let file = File::open(path)?;
-    // Room for all of it at once, so that no half-filled buffer with secrets is left behind while growing.
+    // Allocates once, so that growing leaves no copies of secrets in freed memory.
     let room = usize::try_from(file.metadata()?.len()).unwrap_or(MAX_BYTES).min(MAX_BYTES);
     let mut bytes = Zeroizing::new(Vec::with_capacity(room + 1));
     file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// The directory of a file, absolute.
+/// Returns the absolute directory of a file.
 pub(super) fn directory_of(path: &Path) -> io::Result<PathBuf> {
     let mut directory = std::path::absolute(path)?;
     directory.pop();

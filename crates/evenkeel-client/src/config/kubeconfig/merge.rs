@@ -1,4 +1,4 @@
-//! One kubeconfig out of several.
+//! Merges several kubeconfigs into one.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
@@ -10,12 +10,12 @@ use super::Kubeconfig;
 use super::fields::{Opaque, Rest};
 use crate::config::EntryKind;
 
-/// Which file each entry comes from.
+/// The file that each entry was read from.
 #[derive(Debug, Default)]
 pub(super) struct Origins {
     files: Vec<PathBuf>,
     entries: BTreeMap<(EntryKind, String), usize>,
-    /// The file that says which context is meant.
+    /// The file that sets the current context.
     pub(super) current_context: Option<usize>,
 }
 
@@ -29,7 +29,7 @@ impl Origins {
     }
 }
 
-/// The first file that defines a name wins, with its whole entry; entries are never mixed.
+/// The first file that defines a name wins, with its whole entry; entries are never merged.
 pub(super) fn merge(files: impl IntoIterator<Item = (PathBuf, Kubeconfig)>) -> (Kubeconfig, Origins) {
     let (mut merged, mut origins) = (Kubeconfig::default(), Origins::default());
     for (index, (path, file)) in files.into_iter().enumerate() {
@@ -74,7 +74,7 @@ fn take<T>(
     }
 }
 
-/// Fields that we do not know: the first file wins, except that mappings (as `preferences`) are joined key by key.
+/// Merges unknown fields: the first file wins, except that mappings (such as `preferences`) are joined by key.
 fn take_rest(merged: &mut Rest, file: Rest) {
     for (key, Opaque(value)) in file {
         match (merged.get_mut(&key), value) {

@@ -1,8 +1,7 @@
-//! Kubeconfigs: the files that say which clusters there are, who we are to them, and which one is meant.
+//! Kubeconfigs: files with clusters, users and contexts.
 //!
-//! [`KubeconfigFiles`] knows where the files are; loading them gives a [`Kubeconfig`], and choosing from that with
-//! [`Overrides`] gives a [`Config`](crate::Config). [`KubeconfigFiles::edit`] changes files and keeps what it does not
-//! understand.
+//! [`KubeconfigFiles`] locates the files. Loading them returns a [`Kubeconfig`]; selecting from it with [`Overrides`]
+//! returns a [`Config`](crate::Config). [`KubeconfigFiles::edit`] changes files and keeps unknown fields.
 //!
 //! ```
 //! use evenkeel_client::Config;

@@ -1,4 +1,4 @@
-//! [`Overrides`]: what someone says on the command line, which beats what stands in the file.
+//! [`Overrides`]: values, such as command line flags, that take precedence over the kubeconfig.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use super::{Cluster, Data, User};
 use crate::config::{Address, Impersonate, Pem, PrivateKey, Proxy};
 use crate::secret::Secret;
 
-/// What beats the kubeconfig. A field that is `None` changes nothing, and any value can be overridden, `true` with
-/// `false` as well. Credentials given here replace a plugin or provider of the file.
+/// Values that take precedence over the kubeconfig. `None` changes nothing. Any value can be overridden, also `true`
+/// with `false`. Credentials set here replace a plugin or provider of the file.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// The context, instead of the current one.
@@ -17,38 +17,38 @@ pub struct Overrides {
     pub cluster: Option<String>,
     /// The name of the user, instead of the context's.
     pub user: Option<String>,
-    /// The namespace; `ns/`, `namespace/` and `namespaces/` in front are dropped.
+    /// The namespace; a prefix `ns/`, `namespace/` or `namespaces/` is removed.
     pub namespace: Option<String>,
-    /// The server: a host, a host and a port, or a URL. The name that the file expects in the certificate goes with the
-    /// server that it was for.
+    /// The server: a host, a host and a port, or a URL. Also discards the file's TLS server name, which belongs to the
+    /// file's server.
     pub server: Option<Address>,
     /// The name to expect in the server's certificate.
     pub tls_server_name: Option<String>,
-    /// Whether to accept any certificate. `true` also drops the file's CA.
+    /// Whether to accept any certificate. `true` also discards the file's CA.
     pub insecure_skip_tls_verify: Option<bool>,
-    /// The certificates to trust. Also ends the file's wish to accept any certificate.
+    /// The certificates to trust. Also discards the file's `insecure-skip-tls-verify`.
     pub certificate_authority: Option<Pem>,
     /// The client certificate.
     pub client_certificate: Option<Pem>,
-    /// Its key.
+    /// The key of the client certificate.
     pub client_key: Option<PrivateKey>,
-    /// The token. Takes the place of the file's token, token file, and name with password.
+    /// The token. Replaces the file's token, token file, and name with password.
     pub token: Option<Secret>,
-    /// The file with the token; as [`Overrides::token`].
+    /// The file with the token. Replaces the same fields as [`Overrides::token`].
     pub token_file: Option<PathBuf>,
-    /// Name and password. Take the place of the file's, and of its token and token file.
+    /// Name and password. Replace those of the file, and its token and token file.
     pub basic: Option<(String, Secret)>,
-    /// Whom to act as, instead of all that the file says about it.
+    /// The impersonated user, instead of all impersonation settings of the file.
     pub impersonate: Option<Impersonate>,
-    /// The way to the server.
+    /// The proxy.
     pub proxy: Option<Proxy>,
-    /// Whether answers may come compressed.
+    /// Whether responses may be compressed.
     pub compression: Option<bool>,
-    /// The time for one call; zero is as long as it takes. See [`parse_timeout`](crate::config::parse_timeout).
+    /// The timeout of one call; zero is none. See [`parse_timeout`](crate::config::parse_timeout).
     pub timeout: Option<Duration>,
-    /// Use no credentials from the file: for a server that asks for none, such as a local proxy to the cluster.
+    /// Uses no credentials from the file: for a server without authentication, such as `kubectl proxy`.
     pub anonymous: bool,
-    /// Lets credentials go over plain HTTP to a host that is not this machine.
+    /// Allows credentials over plain HTTP to a host other than this machine.
     pub allow_insecure_credentials: bool,
 }
 
@@ -113,7 +113,7 @@ impl Overrides {
         }
     }
 
-    /// The namespace without the words that people put in front of it.
+    /// Returns the namespace without the prefixes that users write.
     pub(super) fn namespace(&self) -> Option<&str> {
         let namespace = self.namespace.as_deref()?;
         let bare = ["namespaces/", "namespace/", "ns/"].iter().find_map(|prefix| {

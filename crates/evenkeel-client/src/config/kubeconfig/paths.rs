@@ -1,4 +1,4 @@
-//! The paths in a kubeconfig: relative to the file that names them, and perhaps not allowed out of its directory.
+//! Paths in a kubeconfig: relative to the file that names them, and optionally confined to its directory.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -19,27 +19,26 @@ impl User {
         certificate.chain(key).chain(token)
     }
 
-    /// The program that gets credentials, if it is named by a path and not by a name to look up.
+    /// Returns the exec plugin's command if it is a path rather than a name to look up.
     fn program(&mut self) -> Option<&mut String> {
         self.exec.as_mut()?.command.as_mut().filter(|command| command.contains(std::path::is_separator))
     }
 }
 
 impl Kubeconfig {
-    /// Makes relative paths absolute, as seen from this directory: certificates, keys, token files, and programs that
-    /// are named by a path.
+    /// Resolves relative paths against this directory: certificates, keys, token files, and commands given as a path.
     pub fn resolve_paths(&mut self, directory: &Path) {
-        // Nothing can fail here: joining is all that is done.
+        // Joining paths cannot fail.
         let _: Result<(), ConfigError> = self.each_path(|_, path| {
             *path = directory.join(&*path);
             Ok(())
         });
     }
 
-    /// Makes paths under this directory relative to it. Absolute paths to elsewhere stay as they are.
+    /// Makes paths below this directory relative to it. Other absolute paths are unchanged.
     ///
     /// # Errors
-    /// At a relative path that leaves the directory through `..`: it would mean something else in another place.
+    /// A relative path that leaves the directory through `..`: its meaning depends on the directory.
     pub fn relativize_paths(&mut self, directory: &Path) -> Result<(), ConfigError> {
         self.each_path(|field, path| {
             if path.is_relative() {
@@ -57,7 +56,7 @@ impl Kubeconfig {
         })
     }
 
-    /// Resolves paths, and refuses those that lead out of the directory once links are followed.
+    /// Resolves paths and rejects those that leave the directory once links are resolved.
     pub(super) fn confine(&mut self, directory: &Path) -> Result<(), ConfigError> {
         let inside = directory
             .canonicalize()
@@ -74,7 +73,7 @@ impl Kubeconfig {
         })
     }
 
-    /// A file holds text, so a path that is none cannot be written.
+    /// A kubeconfig is text, so a path that is not valid UTF-8 cannot be written.
     pub(super) fn check_paths_are_text(&self) -> Result<(), ConfigError> {
         self.clone().each_path(|field, path| match path.to_str() {
             Some(_) => Ok(()),
@@ -98,7 +97,7 @@ impl Kubeconfig {
             if let Some(command) = user.program() {
                 let mut path = PathBuf::from(&*command);
                 visit(format!("exec.command of user {name:?}"), &mut path)?;
-                // A program that was named by a path still is when that has become short.
+                // A command given as a path stays a path after it is shortened.
                 let text = path.to_string_lossy();
                 *command = match text.contains(std::path::is_separator) {
                     true => text.into_owned(),
@@ -110,7 +109,7 @@ impl Kubeconfig {
     }
 }
 
-/// Whether a relative path never climbs above where it starts.
+/// Returns whether a relative path never climbs above its start.
 fn stays_inside(path: &Path) -> bool {
     let mut depth = 0usize;
     path.components().all(|component| match component {

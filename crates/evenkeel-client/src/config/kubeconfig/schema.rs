@@ -1,4 +1,4 @@
-//! What is in a kubeconfig.
+//! The types of a kubeconfig.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,18 +11,18 @@ use crate::config::Address;
 use crate::secret::Secret;
 
 structure! {
-    /// A kubeconfig: clusters, users, and contexts that join them, each under a name.
+    /// A kubeconfig: named clusters, named users, and named contexts that combine them.
     ///
-    /// Fields that we do not know are kept and written back, comments are not. `Debug` shows no secret, and there is no
-    /// `Serialize`, so that one does not end up in a log by accident: [`Kubeconfig::to_yaml`] says what it does.
+    /// Unknown fields are kept and written back, comments are not. `Debug` shows no secret. There is no `Serialize`,
+    /// so that secrets do not reach a log by accident: [`Kubeconfig::to_yaml`] is explicit.
     Kubeconfig {
         /// The clusters.
         clusters: BTreeMap<String, Cluster> = "clusters",
         /// The contexts.
         contexts: BTreeMap<String, Context> = "contexts",
-        /// The context that is meant when none is named.
+        /// The context to use when none is named.
         current_context: Option<String> = "current-context",
-        /// What other programs keep here.
+        /// Data of other programs.
         extensions: BTreeMap<String, Opaque> = "extensions",
         /// The users.
         users: BTreeMap<String, User> = "users",
@@ -30,19 +30,19 @@ structure! {
 }
 
 structure! {
-    /// Where a cluster is, and how to know that it is the right one.
+    /// The address of a cluster, and how to verify its certificate.
     Cluster in "cluster" {
         /// The file with the certificates to trust.
         certificate_authority: Option<PathBuf> = "certificate-authority",
         /// The certificates to trust.
         certificate_authority_data: Option<Data> = "certificate-authority-data",
-        /// Ask for answers that are not compressed.
+        /// Disables compression of responses.
         disable_compression: bool = "disable-compression",
-        /// What other programs keep here.
+        /// Data of other programs.
         extensions: BTreeMap<String, Opaque> = "extensions",
-        /// Accept any certificate.
+        /// Accepts any certificate.
         insecure_skip_tls_verify: bool = "insecure-skip-tls-verify",
-        /// The way to the cluster; may hold a password.
+        /// The URL of the proxy; may contain a password.
         proxy_url: Option<Secret> = "proxy-url",
         /// The URL.
         server: Option<Address> = "server",
@@ -52,29 +52,29 @@ structure! {
 }
 
 structure! {
-    /// Who someone is, and how that is shown.
+    /// The credentials of a user.
     User in "user" {
-        /// Whom to act as.
+        /// The impersonated user.
         impersonate: Option<String> = "as",
-        /// The groups to act with.
+        /// The impersonated groups.
         impersonate_groups: Vec<String> = "as-groups",
-        /// The uid to act with.
+        /// The impersonated uid.
         impersonate_uid: Option<String> = "as-uid",
-        /// Anything else to act with.
+        /// Further impersonated attributes.
         impersonate_extra: BTreeMap<String, Vec<String>> = "as-user-extra",
-        /// A way to get credentials that was once built into clients.
+        /// An authentication provider of the kind once built into clients.
         auth_provider: Option<AuthProvider> = "auth-provider",
         /// The file with the client certificate.
         client_certificate: Option<PathBuf> = "client-certificate",
         /// The client certificate.
         client_certificate_data: Option<Data> = "client-certificate-data",
-        /// The file with its key.
+        /// The file with the key of the client certificate.
         client_key: Option<PathBuf> = "client-key",
-        /// Its key.
+        /// The key of the client certificate.
         client_key_data: Option<Data> = "client-key-data",
-        /// A program that gets credentials.
+        /// An exec plugin, which provides credentials.
         exec: Option<Exec> = "exec",
-        /// What other programs keep here.
+        /// Data of other programs.
         extensions: BTreeMap<String, Opaque> = "extensions",
         /// The password.
         password: Option<Secret> = "password",
@@ -82,7 +82,7 @@ structure! {
         token: Option<Secret> = "token",
         /// The file with the token.
         token_file: Option<PathBuf> = "tokenFile",
-        /// The name for the password.
+        /// The user name for the password.
         username: Option<String> = "username",
     }
 }
@@ -92,9 +92,9 @@ structure! {
     Context in "context" {
         /// The name of the cluster.
         cluster: Option<String> = "cluster",
-        /// What other programs keep here.
+        /// Data of other programs.
         extensions: BTreeMap<String, Opaque> = "extensions",
-        /// The namespace for those who name none.
+        /// The default namespace.
         namespace: Option<String> = "namespace",
         /// The name of the user.
         user: Option<String> = "user",
@@ -102,19 +102,19 @@ structure! {
 }
 
 structure! {
-    /// A program that gets credentials.
+    /// An exec plugin, which provides credentials.
     Exec {
-        /// The version of the language it speaks.
+        /// The version of the plugin protocol.
         api_version: Option<String> = "apiVersion",
         /// Its arguments.
         args: Vec<Secret> = "args",
-        /// Where it is: a path, or a name to look up.
+        /// The command: a path, or a name to look up in `PATH`.
         command: Option<String> = "command",
-        /// What to add to its environment.
+        /// Variables added to its environment.
         env: Vec<ExecEnv> = "env",
-        /// What to tell someone who does not have it.
+        /// The hint to show when the command is not installed.
         install_hint: Option<String> = "installHint",
-        /// Whether it may talk to the user: `Never`, `IfAvailable` or `Always`.
+        /// Whether it may use stdin: `Never`, `IfAvailable` or `Always`.
         interactive_mode: Option<String> = "interactiveMode",
         /// Whether it receives the cluster's configuration.
         provide_cluster_info: bool = "provideClusterInfo",
@@ -132,11 +132,11 @@ structure! {
 }
 
 structure! {
-    /// A way to get credentials that was once built into clients.
+    /// An authentication provider of the kind once built into clients.
     AuthProvider {
-        /// Its settings, which often are secrets.
+        /// Its settings, which are often secrets.
         config: BTreeMap<String, Secret> = "config",
-        /// Which one.
+        /// The name of the provider.
         name: Option<String> = "name",
     }
 }

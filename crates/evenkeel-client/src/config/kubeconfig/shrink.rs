@@ -1,4 +1,4 @@
-//! Less of a kubeconfig, or the same with fewer files.
+//! Minify, flatten and redact kubeconfigs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use crate::config::{Address, ConfigError, EntryKind};
 use crate::secret::Secret;
 use crate::small_file;
 
-/// What comes out as `DATA+OMITTED` when it is written in base64.
+/// The bytes whose base64 form is `DATA+OMITTED`.
 const OMITTED: [u8; 9] = [0x0c, 0x04, 0xc0, 0xf8, 0xe3, 0x08, 0x4d, 0x31, 0x03];
 
 impl Kubeconfig {
-    /// Only the current context, with its cluster and its user.
+    /// Returns only the current context, with its cluster and its user.
     ///
     /// # Errors
-    /// If no context is current, or one of the three is not there.
+    /// If no context is current, or if one of the three does not exist.
     pub fn minify(&self) -> Result<Kubeconfig, ConfigError> {
         let Some(current) = &self.current_context else {
             let contexts = self.contexts.keys().cloned().collect();
@@ -44,11 +44,10 @@ impl Kubeconfig {
         Ok(small)
     }
 
-    /// Puts what certificate and key files hold into the kubeconfig itself. Token files stay files: what they hold
-    /// changes.
+    /// Inlines certificate and key files. Token files remain files, because tokens are rotated.
     ///
     /// # Errors
-    /// If a file cannot be read, or stands beside the data that it would replace. Nothing has changed then.
+    /// If a file cannot be read, or is given together with the inline data it would replace. Nothing is changed then.
     pub fn flatten(&mut self) -> Result<(), ConfigError> {
         let mut flat = self.clone();
         for (name, cluster) in &mut flat.clusters {
@@ -67,9 +66,8 @@ impl Kubeconfig {
     }
 
     /// Replaces data with `DATA+OMITTED`, and tokens and passwords, also those in URLs, with `REDACTED`, so that the
-    /// kubeconfig can be shown.
-    /// What exec plugins, auth-providers, extensions and fields that we do not know hold may be a secret as well, so it
-    /// is replaced too.
+    /// kubeconfig can be shown. Values of exec plugins, auth-providers, extensions and unknown fields are replaced
+    /// too, because they may be secrets.
     pub fn shorten(&mut self) {
         let omit = |data: &mut Option<Data>| *data = data.take().map(|_| Data::new(OMITTED));
         let redact = |secret: &mut Option<Secret>| *secret = secret.take().map(|_| redacted());

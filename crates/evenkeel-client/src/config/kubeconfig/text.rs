@@ -1,4 +1,4 @@
-//! From text to [`Kubeconfig`] and back.
+//! Parses a [`Kubeconfig`] from text, and writes it.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -13,26 +13,25 @@ use super::fields::{Field, OURS, Opaque, Seed};
 use crate::config::ConfigError;
 use crate::secret::Secret;
 
-/// The most that a kubeconfig may be long.
+/// The maximal size of a kubeconfig.
 pub(super) const MAX_BYTES: usize = 8 << 20;
-/// How often a YAML alias may be used, and how many nodes all of them together may stand for.
+/// The maximal number of YAML alias uses, and of the nodes that they expand to.
 const MAX_ALIASES: usize = 10_000;
 const MAX_REPLAYED: usize = 100_000;
 const MAX_DEPTH: usize = 64;
 
-/// What a text is called that came from no file.
+/// The name, in errors, of a text that is not from a file.
 const NO_FILE: &str = "the kubeconfig";
 
 impl Kubeconfig {
-    /// Reads a kubeconfig in YAML or JSON. Empty text is an empty kubeconfig.
+    /// Parses a kubeconfig in YAML or JSON. Empty text is an empty kubeconfig.
     ///
-    /// Refused: more than 8 MiB, anything nested deeper than 64 levels, YAML that grows without measure through its
-    /// aliases, a key or a name that comes twice.
+    /// Rejects more than 8 MiB, nesting deeper than 64 levels, excessive alias expansion, and duplicate keys or names.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         parse(text, NO_FILE)
     }
 
-    /// The kubeconfig as YAML, with all its secrets, everything in the order of its names.
+    /// Returns the kubeconfig as YAML, including all secrets, sorted by name.
     pub fn to_yaml(&self) -> Result<Secret, ConfigError> {
         self.check_paths_are_text()?;
         let mut value = self.write().unwrap_or_default();
@@ -62,7 +61,7 @@ impl FromStr for Kubeconfig {
     }
 }
 
-/// Reads the bytes of a file.
+/// Parses the bytes of a file.
 pub(super) fn parse_bytes(bytes: &[u8], path: &Path) -> Result<Kubeconfig, ConfigError> {
     let origin = format!("the kubeconfig {}", path.display());
     match std::str::from_utf8(bytes) {
@@ -86,7 +85,7 @@ fn parse(text: &str, origin: &str) -> Result<Kubeconfig, ConfigError> {
             max_documents: 2,
             max_recorded_anchor_events: MAX_REPLAYED,
             max_recorded_anchor_bytes: MAX_BYTES,
-            // What aliases stand for is counted above; how many anchors there are to them says little.
+            // The limits above count expanded nodes; the ratio of anchors to aliases adds nothing.
             enforce_alias_anchor_ratio: false,
         },
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_REPLAYED },
@@ -94,7 +93,7 @@ fn parse(text: &str, origin: &str) -> Result<Kubeconfig, ConfigError> {
         emit_comments: false,
         ignore_binary_tag_for_string: true,
         non_finite_float_policy: NonFiniteFloatPolicy::AsString,
-        // A snippet of a kubeconfig is a snippet of someone's credentials.
+        // A snippet of a kubeconfig may contain credentials.
         with_snippet: false,
     };
     let read = serde_saphyr::with_deserializer_from_str_with_options(text, options, |deserializer| {
@@ -108,7 +107,7 @@ fn parse(text: &str, origin: &str) -> Result<Kubeconfig, ConfigError> {
             Some(_) => return Err(refuse(origin, &format!("it is no kubeconfig: {key} is not {expected:?}"))),
         }
     }
-    // Everyone has them, and they are empty.
+    // Most kubeconfigs contain an empty `preferences`.
     config.rest.retain(|key, value| key != "preferences" || value.0.as_object().is_some_and(|it| !it.is_empty()));
     Ok(config)
 }
@@ -117,7 +116,7 @@ fn refuse(origin: &str, problem: &str) -> ConfigError {
     ConfigError::Parse { origin: origin.to_owned(), line: None, column: None, problem: problem.to_owned() }
 }
 
-/// Says where it went wrong, and what, without a word from the file, which may be a secret in the wrong place.
+/// Reports the position and kind of the error without quoting the file, which may contain a misplaced secret.
 fn explain(error: &YamlError, origin: &str) -> ConfigError {
     let location = error.location().filter(|location| location.line() > 0);
     ConfigError::Parse {

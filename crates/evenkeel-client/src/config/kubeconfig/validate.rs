@@ -1,4 +1,4 @@
-//! What can be wrong with a kubeconfig: all of it is said at once.
+//! Validation of a kubeconfig. Reports all problems at once.
 
 use std::fs::File;
 use std::io;
@@ -9,8 +9,8 @@ use super::{Cluster, Data, Exec, Kubeconfig, User};
 use crate::config::{ConfigError, EntryKind, ProxyUrl};
 
 impl Kubeconfig {
-    /// Looks at everything, chosen or not: references that lead nowhere, fields that exclude each other or need each
-    /// other, URLs that make no sense, files that cannot be read.
+    /// Checks all entries, selected or not: dangling references, fields that exclude or require each other, invalid
+    /// URLs, unreadable files.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let mut errors = Vec::new();
         if let Some(name) = &self.current_context {
@@ -42,7 +42,7 @@ impl Kubeconfig {
         (!there).then(|| ConfigError::Missing { kind, name: name.clone(), named_by: named_by.into(), known: known() })
     }
 
-    /// What there is of this kind.
+    /// Returns the names of all entries of this kind.
     pub(super) fn names(&self, kind: EntryKind) -> Vec<String> {
         match kind {
             EntryKind::Cluster => self.clusters.keys().cloned().collect(),
@@ -138,7 +138,7 @@ impl Check {
     }
 
     fn readable(&mut self, what: &'static str, path: &Path) {
-        // Looked at before it is opened: opening a pipe may wait for ever.
+        // The metadata is read before opening: opening a pipe may block forever.
         let opened = std::fs::metadata(path).and_then(|metadata| match metadata.is_file() {
             true => File::open(path).map(drop),
             false => Err(io::Error::new(io::ErrorKind::InvalidInput, "this is not a regular file")),

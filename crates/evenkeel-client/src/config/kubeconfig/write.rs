@@ -1,4 +1,4 @@
-//! Writing a kubeconfig: whole or not at all, and for its owner only.
+//! Atomic writes of kubeconfigs, readable by the owner only.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -11,15 +11,15 @@ use super::load::directory_of;
 use crate::config::ConfigError;
 
 impl Kubeconfig {
-    /// Writes the kubeconfig to a file that only its owner can read (mode 0600): under another name in the same
-    /// directory first, then renamed, so that readers see the old file or the new one. A link to a file is
-    /// followed, and missing directories are made, for their owner only (0700).
+    /// Writes the kubeconfig atomically to a file that only its owner can read (mode 0600): to a temporary file in the
+    /// same directory, which is then renamed. A link to a file is followed. Missing directories are created for the
+    /// owner only (0700).
     ///
-    /// This replaces whatever is there. To change a file that others change as well, use
-    /// [`KubeconfigFiles::edit`](super::KubeconfigFiles::edit).
+    /// Replaces an existing file. Use [`KubeconfigFiles::edit`](super::KubeconfigFiles::edit) to change a file that
+    /// other programs change as well.
     ///
     /// # Errors
-    /// When the file cannot be written; what was there before is then still there.
+    /// When the file cannot be written; its previous content is unchanged.
     pub fn write_to(&self, path: impl AsRef<Path>) -> Result<(), ConfigError> {
         let path = path.as_ref();
         let text = self.to_yaml()?;
@@ -27,8 +27,8 @@ impl Kubeconfig {
     }
 }
 
-/// Where a path leads once links are followed. If nothing is there yet, its directory may still be reached in several
-/// ways, and two names for one file must not be taken for two files.
+/// Resolves the links of a path. If the file does not exist yet, resolves its directory: two names of one file must
+/// not be treated as two files.
 pub(super) fn real(path: &Path) -> PathBuf {
     if let Ok(real) = path.canonicalize() {
         return real;
@@ -44,7 +44,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     let directory = directory_of(path)?;
     make_directories(&directory)?;
     warn_if_open(path);
-    // The process and a count make the name our own; `create_new` makes sure.
+    // The process id and a counter make the name unique; `create_new` enforces it.
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let suffix = format!(".{}.{}.tmp", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let temporary = beside(path, &suffix)?;
@@ -54,12 +54,12 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     });
     let replaced = written.and_then(|()| fs::rename(&temporary, path));
     if replaced.is_err() {
-        // The first error is the one to tell.
+        // The first error is the one to report.
         let _ = fs::remove_file(&temporary);
     }
     replaced?;
-    // The rename itself is only on disk when the directory is. Not every file system can promise that; the file is in
-    // its place all the same.
+    // The rename is durable only once the directory is synced. Not every file system supports that; the file is
+    // renamed regardless.
     #[cfg(unix)]
     if let Err(error) = File::open(&directory).and_then(|directory| directory.sync_all()) {
         tracing::debug!(%error, directory = %directory.display(), "cannot sync the directory to disk");
@@ -67,8 +67,8 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// An exclusive lock on a kubeconfig, held until it is dropped or the process ends, however that comes about. It is
-/// taken on a hidden file beside it, because the kubeconfig itself is replaced by each write. Waits for other holders.
+/// An exclusive lock on a kubeconfig, held until it is dropped or the process ends. It is held on a hidden file beside
+/// the kubeconfig, because each write replaces the kubeconfig itself. Waits for other holders.
 #[derive(Debug)]
 pub(super) struct Lock {
     _file: File,
@@ -96,7 +96,7 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
-/// The path of a hidden file beside this one.
+/// Returns the path of a hidden file beside this one.
 fn beside(path: &Path, suffix: &str) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?;
     let mut hidden = OsString::from(".");

@@ -74,7 +74,7 @@ fn what_was_chosen_is_remembered_by_name() {
 
 #[test]
 fn kcf_020_a_user_who_is_not_there_is_an_error() {
-    // client-go makes an anonymous user of a name that leads nowhere.
+    // client-go treats an unknown user as anonymous.
     let error = two(&context("lost-user")).unwrap_err();
     assert!(matches!(error, ConfigError::Missing { kind: EntryKind::User, .. }), "{error}");
     assert!(error.to_string().contains("lost-user"), "{error}");
@@ -82,7 +82,7 @@ fn kcf_020_a_user_who_is_not_there_is_an_error() {
 
 #[test]
 fn kcf_041_references_that_lead_nowhere_are_hard_errors() {
-    // client-go takes a context with a misspelt cluster for an empty configuration, and goes on inside the cluster.
+    // client-go treats a context with an unknown cluster as an empty configuration and falls back to in-cluster.
     for name in ["lost-cluster", "nowhere", "none"] {
         let error = two(&context(name)).unwrap_err();
         assert!(!error.is_not_configured(), "{error}");
@@ -223,7 +223,7 @@ fn chc_21_overrides_and_what_they_take_along() {
     assert_eq!((server.tls.server_name, server.tls.ca), (None, Some(Pem::Data("ca".into()))));
     let insecure = config_(Overrides { insecure_skip_tls_verify: Some(true), ..Overrides::default() }).unwrap();
     assert_eq!(insecure.tls.ca, None);
-    // No token is sent in the clear: there is no configuration at all that would.
+    // No token is sent in cleartext: the configuration is rejected.
     let error = config_(Overrides { server: Some("http://new".into()), ..Overrides::default() }).unwrap_err();
     assert!(matches!(error, ConfigError::InsecureCredentials { dropped: false, .. }), "{error}");
 }
@@ -256,8 +256,8 @@ fn kcf_030_nobody_is_impersonated_without_a_name() {
 
 #[test]
 fn kcf_033_a_user_without_credentials_is_nobody_and_is_not_asked() {
-    // client-go can prompt for a name and a password. A library that talks to its user's terminal surprises programs;
-    // a program that prompts puts the input into the overrides.
+    // client-go can prompt for a name and a password. A library should not use the terminal; a program that prompts
+    // puts the input into the overrides.
     let anonymous = config(SERVER, "{}", &Overrides::default()).unwrap();
     assert_eq!((anonymous.auth, anonymous.tls.identity), (Auth::None, None));
     let answers = Overrides { basic: Some(("joe".into(), Secret::new("p"))), ..Overrides::default() };

@@ -64,7 +64,7 @@ fn kcf_050_nothing_changed_is_nothing_written() {
 
 #[test]
 fn kcf_051_new_entries_go_to_the_first_file_that_exists_else_to_the_first() {
-    // client-go has two answers to this, depending on who asks.
+    // client-go behaves in two ways here, depending on the caller.
     let folder = Folder::new();
     let (none, nope) = (folder.join("deep/down/none"), folder.join("nope"));
     let there = folder.put("there", "");
@@ -77,7 +77,7 @@ fn kcf_051_new_entries_go_to_the_first_file_that_exists_else_to_the_first() {
 
 #[test]
 fn kcf_052_a_lock_that_someone_left_behind_is_in_nobodys_way() {
-    // client-go's lock is a file that is there; a crash leaves it for ever. Ours ends with the process that holds it.
+    // client-go's lock is the existence of a file; a crash leaves it behind. This lock ends with the process.
     let folder = Folder::new();
     let path = folder.put("config", "");
     folder.put(".config.lock", "");
@@ -92,7 +92,7 @@ fn kcf_052_edits_at_the_same_time_lose_nothing() {
     let (a, b) = (folder.put("a", ""), folder.put("b", ""));
     std::thread::scope(|scope| {
         for writer in 0..8 {
-            // Half of them see the files the other way round; they must not wait for each other for ever.
+            // Half of the writers list the files in reverse order; they must not deadlock.
             let files = if writer % 2 == 0 { chain(&[&a, &b]) } else { chain(&[&b, &a]) };
             scope.spawn(move || {
                 for round in 0..5 {
@@ -117,7 +117,7 @@ fn kcf_052_the_same_file_twice_is_locked_once() {
 #[cfg(unix)]
 #[test]
 fn kcf_052_a_file_that_is_yet_to_be_made_is_locked_once_under_all_its_names() {
-    // Were it locked under both names, the edit would wait for itself for ever.
+    // Locking the file under both names would deadlock the edit.
     let folder = Folder::new();
     std::fs::create_dir(folder.join("real")).unwrap();
     std::os::unix::fs::symlink(folder.join("real"), folder.join("link")).unwrap();
@@ -162,7 +162,7 @@ fn sec_8_files_are_written_for_their_owner_only_and_whole() {
 #[cfg(unix)]
 #[test]
 fn kcf_053_a_write_that_fails_leaves_the_old_file() {
-    // client-go writes over the file in place; what fails half way is lost.
+    // client-go overwrites the file in place; a partial write loses the content.
     let folder = Folder::new();
     let error = Kubeconfig::default().write_to(folder.path()).unwrap_err();
     assert!(matches!(error, ConfigError::Write { .. }), "{error}");

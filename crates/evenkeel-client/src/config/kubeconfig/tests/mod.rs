@@ -1,4 +1,4 @@
-//! Tests of kubeconfigs, by what is done with them.
+//! Tests of kubeconfigs, by operation.
 
 use super::{Kubeconfig, Overrides};
 use crate::config::testing::{Folder, logged};
@@ -12,7 +12,7 @@ mod schema;
 mod shrink;
 mod validate;
 
-/// A kubeconfig with one of each, all called `it`. `cluster` and `user` are lines of YAML.
+/// Returns a kubeconfig with one entry of each kind, all named `it`. `cluster` and `user` are lines of YAML.
 fn one(cluster: &str, user: &str) -> String {
     let indent = |text: &str| text.lines().map(|line| format!("    {line}\n")).collect::<String>();
     format!(
@@ -27,7 +27,7 @@ fn config(cluster: &str, user: &str, overrides: &Overrides) -> Result<Config, Co
     Config::from_kubeconfig_str(&one(cluster, user), overrides)
 }
 
-/// The error of a kubeconfig, as it is shown.
+/// Returns the error of a kubeconfig, as displayed.
 fn refused(cluster: &str, user: &str) -> String {
     config(cluster, user, &Overrides::default()).unwrap_err().to_string()
 }

@@ -30,7 +30,7 @@ fn kcf_001_long_json_on_one_line_can_be_read() {
     assert_eq!(config.clusters["it"].certificate_authority_data.as_ref().unwrap().expose(), [b'x'; 5000]);
 }
 
-/// Every field there is, and an unknown one at each level.
+/// Every known field, and an unknown one at each level.
 const ALL: &str = r#"
 apiVersion: v1
 kind: Config
@@ -187,8 +187,8 @@ fn sec_33_fields_that_nobody_knows_survive_a_rewrite() {
 
 #[test]
 fn kcf_008_only_what_is_in_the_file_is_written() {
-    // What decides at run time whether and how a plugin is run is no part of these types, so there is nothing to leave
-    // out; whatever else the section holds comes back as it was.
+    // The settings that decide at run time whether a plugin is run are not part of these types, so nothing needs to be
+    // left out; the other fields of the section round-trip.
     let config = Kubeconfig::parse(ALL).unwrap();
     let value: serde_json::Value = serde_saphyr::from_str(config.to_yaml().unwrap().expose()).unwrap();
     let exec = value["users"][0]["user"]["exec"].as_object().unwrap();
@@ -259,7 +259,7 @@ fn sec_32_too_large_too_deep_and_growing_texts_are_refused() {
     let many = format!("a: &a 1\nb: [{}]", vec!["*a"; 10_001].join(", "));
     assert!(problem(&many).contains("too large"), "{}", problem(&many));
 
-    // Depth can be piled up through aliases, too.
+    // Aliases can build up depth, too.
     let mut tower = String::from("l0: &l0 x\n");
     for level in 1..60 {
         tower += &format!("l{level}: &l{level} {}*l{}{}\n", "[".repeat(50), level - 1, "]".repeat(50));
@@ -316,7 +316,7 @@ proptest! {
         )
     ) {
         if let Ok(config) = Kubeconfig::parse(&words.concat()) {
-            // Whatever can be read can be written, and says the same again.
+            // Every parsed kubeconfig can be written, and round-trips.
             let text = config.to_yaml().unwrap();
             let again = Kubeconfig::parse(text.expose());
             prop_assert!(again.is_ok(), "{:?}", text.expose());

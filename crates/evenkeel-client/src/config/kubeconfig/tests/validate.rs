@@ -99,7 +99,7 @@ fn cfg_018_an_exec_plugin_and_an_auth_provider_exclude_each_other() {
     let error = refused(SERVER, user);
     assert!(error.contains("\"it\" has both exec and auth-provider"), "{error}");
     assert!(Kubeconfig::parse(&one(SERVER, user)).unwrap().validate().is_err());
-    // Nor does a token beside them make it clear what is meant.
+    // A token beside them does not resolve the ambiguity.
     assert!(refused(SERVER, &format!("token: t\n{user}")).contains("both exec and auth-provider"));
 }
 
