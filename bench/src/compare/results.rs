@@ -205,7 +205,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn others_decode_while_they_sync() {
+    fn typed_cpu_includes_decoding_during_the_sync() {
         let (_, results) = results();
         let ratio = results.ratio("informer", Wire::Json, ("kube-rs", Wire::Json), measure("typed_cpu_s"));
         assert_eq!(ratio.map(|ratio| ratio.least), Some(40.0), "20 s to sync, half a second to decode");
@@ -240,7 +240,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_spread_has_the_middle_and_the_ends() {
+    fn a_spread_has_the_median_and_the_extremes() {
         assert_eq!(Spread::of([]), None);
         assert_eq!(Spread::of([2.0]), Some(Spread { median: 2.0, least: 2.0, most: 2.0 }));
         assert_eq!(Spread::of([3.0, 1.0, f64::NAN]), Some(Spread { median: 2.0, least: 1.0, most: 3.0 }));

@@ -89,7 +89,7 @@ async fn aut_6_a_request_can_be_another_users() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn aut_10_reviews_are_answered_and_not_stored() {
+async fn aut_10_reviews_are_evaluated_and_not_stored() {
     let server = ApiServer::start().await.unwrap();
     let client = Client::new(server.url());
     let before = server.stats();
@@ -202,7 +202,7 @@ fn namespaced_name(object: &Value) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sec_64_what_costs_too_much_is_refused() {
+async fn sec_64_expensive_requests_are_refused() {
     let server = ApiServer::start().await.unwrap();
     let client = Client::new(server.url());
     let maps = "/api/v1/namespaces/default/configmaps";

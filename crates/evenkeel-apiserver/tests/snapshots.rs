@@ -49,7 +49,7 @@ async fn sto_27_a_fork_starts_with_the_fixture_and_is_independent() {
 }
 
 #[tokio::test]
-async fn flt_5_a_restored_backup_takes_resource_versions_back() {
+async fn flt_5_a_restored_backup_lowers_resource_versions() {
     let server = ApiServer::start().await.unwrap();
     let client = Client::new(server.url());
     create(&client, "before").await;

@@ -50,7 +50,7 @@ fn one_case_can_be_run_alone() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_in_a_sentence() {
+fn unsupported_arguments_are_reported_in_one_sentence() {
     for (option, value) in
         [("--keys", "0"), ("--keys", "-1"), ("--workers", "0"), ("--workers", "x"), ("--case", "none")]
     {

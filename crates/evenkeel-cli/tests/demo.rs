@@ -153,7 +153,7 @@ fn staying_keeps_foos_until_ctrl_c() {
 }
 
 #[test]
-fn a_closed_pipe_ends_it() {
+fn a_closed_pipe_ends_the_demo() {
     let (mut running, lines, _) = Running::up_to(&["--for", "12", "--objects", "2"], "create: ");
     drop(lines);
     assert_eq!(running.0.wait().unwrap().code(), Some(141));

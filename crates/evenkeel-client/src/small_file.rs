@@ -79,7 +79,7 @@ pub(crate) mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_is_no_regular_file_is_refused() {
+    fn a_path_that_is_no_regular_file_is_rejected() {
         let folder = Folder::new();
         assert_eq!(read(&folder.path(""), 5).unwrap_err().kind(), io::ErrorKind::InvalidData);
         assert_eq!(read(Path::new("/dev/zero"), 5).unwrap_err().kind(), io::ErrorKind::InvalidData);

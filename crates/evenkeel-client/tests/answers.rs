@@ -132,7 +132,7 @@ fn name(event: Option<Result<WatchEvent<ConfigMap>, Error>>) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wch_013_a_server_that_ends_a_watch_is_no_broken_connection() {
+async fn wch_013_a_watch_ended_by_the_server_is_no_connection_error() {
     let (_server, _, mut stream) = watched(WatchAction::CloseAfterEvents(1)).await;
     assert_eq!(name(stream.next().await), "a");
     assert!(stream.next().await.is_none());
@@ -159,7 +159,7 @@ async fn wch_011_an_expired_version_is_an_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wch_008_a_broken_event_costs_itself_and_nothing_else() {
+async fn wch_008_a_broken_event_loses_only_itself() {
     let (_server, client, mut stream) = watched(WatchAction::CorruptFrame { event: 0, byte: 60 }).await;
     assert_eq!(name(stream.next().await), "broken");
     assert_eq!(name(stream.next().await), "b");

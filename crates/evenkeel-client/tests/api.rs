@@ -328,7 +328,7 @@ async fn dyc_002_names_are_needed_and_checked_subresources_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyc_004_items_of_a_list_know_their_kind() {
+async fn dyc_004_items_of_a_list_have_their_kind() {
     let (_server, client) = start().await;
     client.core_v1().config_maps("default").create(&config_map("a")).await.unwrap();
     let list = client.dynamic(&client.resource::<ConfigMap>()).list(&ListParams::default()).await.unwrap();
@@ -384,7 +384,7 @@ async fn mdc_001_only_the_metadata_is_received_if_requested() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn mdc_003_metadata_is_deleted_like_anything_else() {
+async fn mdc_003_metadata_apis_can_delete() {
     let (server, client) = start().await;
     client.core_v1().config_maps("default").create(&config_map("a")).await.unwrap();
     let metadata = client.api::<ConfigMap>().namespace("default").metadata();
@@ -394,7 +394,7 @@ async fn mdc_003_metadata_is_deleted_like_anything_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kinds_of_the_cluster_need_no_namespace() {
+async fn cluster_scoped_kinds_need_no_namespace() {
     let (_server, client) = start().await;
     let nodes = client.api::<Node>();
     nodes.create(&from(json!({"metadata": {"name": "n1"}}))).await.unwrap();

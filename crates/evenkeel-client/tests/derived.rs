@@ -25,7 +25,7 @@ struct FooStatus {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_derived_custom_resource_works_as_it_is() {
+async fn a_derived_custom_resource_works_unchanged() {
     let server = ApiServer::start().await.unwrap();
     let client = server.client();
     // The derive has no schema here; the server requires one.

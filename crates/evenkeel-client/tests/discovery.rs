@@ -72,7 +72,7 @@ async fn dsc_005_both_formats_give_the_same_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_of_a_whole_server_mean_what_kubectl_users_expect() {
+async fn resource_names_resolve_as_in_kubectl() {
     let server = ApiServer::start().await.unwrap();
     let mapper = RestMapper::new(server.client().discovery().cached());
     for (argument, api_version, plural) in [
@@ -111,7 +111,7 @@ async fn names_of_a_whole_server_mean_what_kubectl_users_expect() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn chc_22_a_definition_that_appears_is_found_on_the_first_miss() {
+async fn chc_22_a_new_definition_is_found_on_the_first_miss() {
     // Better than client-go, which finds it only after a reset unless its cache is on disk.
     let server = ApiServer::start().await.unwrap();
     let mapper = RestMapper::new(server.client().discovery().cached());
@@ -124,7 +124,7 @@ async fn chc_22_a_definition_that_appears_is_found_on_the_first_miss() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn chc_22_so_it_is_if_another_process_filled_the_disk() {
+async fn chc_22_a_new_definition_is_found_with_a_disk_cache_of_another_process() {
     let directory = std::env::temp_dir().join(format!("evenkeel-hc-22-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&directory);
     let server = ApiServer::start().await.unwrap();
@@ -143,7 +143,7 @@ async fn chc_22_so_it_is_if_another_process_filled_the_disk() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dsc_023_the_servers_tags_spare_the_bytes() {
+async fn dsc_023_etags_avoid_downloads() {
     let server = ApiServer::start().await.unwrap();
     let cached = server.client().discovery().cached();
     let first = cached.groups_and_resources().await.unwrap();

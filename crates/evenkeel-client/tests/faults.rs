@@ -66,7 +66,7 @@ async fn rrt_002_reads_and_writes_survive_a_series_of_429s() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rrt_001_a_storm_that_does_not_end_is_given_up() {
+async fn rrt_001_endless_429s_are_an_error() {
     let fixture = Fixture::new().await;
     fixture.server.faults().fail_next(100, 429, Some(1));
     let error = fixture.create("a").send().await.unwrap_err();
@@ -138,7 +138,7 @@ async fn res_007_a_truncated_response_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wch_010_a_watch_is_opened_in_spite_of_lost_connections() {
+async fn wch_010_a_watch_is_opened_despite_lost_connections() {
     let fixture = Fixture::new().await;
     fixture.create("a").send().await.unwrap();
     fixture.server.faults().add(Rule::new(Action::Drop).watches(true).times(2));

@@ -47,7 +47,7 @@ async fn increment(maps: &Api<ConfigMap>, name: &str) -> Result<Obj<ConfigMap>, 
 }
 
 #[tokio::test(start_paused = true)]
-async fn rt_003_writers_that_race_all_get_through() {
+async fn rt_003_racing_writers_all_succeed() {
     let (server, _, maps) = start().await;
     maps.create(&config_map("a")).await.unwrap();
     let writers: Vec<_> = (0..4)
@@ -88,7 +88,7 @@ async fn watcher(maps: &Api<ConfigMap>) -> RetryWatcher<ConfigMap, Selection<Con
 }
 
 #[tokio::test(start_paused = true)]
-async fn rw_002_rw_004_every_event_is_returned_once_though_watches_are_dropped() {
+async fn rw_002_rw_004_every_event_is_returned_once_despite_dropped_watches() {
     let (server, _, maps) = start().await;
     server.faults().drop_watch_after(3);
     let mut watcher = watcher(&maps).await;
@@ -135,7 +135,7 @@ async fn rw_002_any_closure_is_a_source_of_watches() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rw_006_connections_that_break_in_the_middle_of_an_event_are_made_again() {
+async fn rw_006_connections_broken_within_an_event_are_reopened() {
     let (server, _, maps) = start().await;
     server.faults().cut_frame();
     let mut watcher = watcher(&maps).await;
@@ -158,7 +158,7 @@ async fn rw_007_rw_009_both_forms_of_expiry_end_in_one_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rw_010_an_event_of_an_unknown_type_ends_it() {
+async fn rw_010_an_event_of_an_unknown_type_ends_the_watch() {
     let (server, _, maps) = start().await;
     server.faults().add(Rule::watch(WatchAction::UnknownEventType { event: 0 }));
     let mut watcher = watcher(&maps).await;
@@ -191,7 +191,7 @@ async fn un_001_un_003_conditions_on_a_watch_that_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_waited_for_from_before_its_birth_to_after_its_end() {
+async fn a_wait_spans_creation_and_deletion_of_an_object() {
     let (server, _, maps) = start().await;
     server.faults().drop_watch_after(1);
     let wait = |condition: fn(Option<&Obj<ConfigMap>>) -> bool| {
@@ -219,7 +219,7 @@ async fn an_object_is_waited_for_from_before_its_birth_to_after_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn history_that_is_forgotten_is_made_up_for_by_reading_again() {
+async fn an_expired_history_is_read_again() {
     let (server, _, maps) = start().await;
     maps.create(&config_map("a")).await.unwrap();
     let expire = WatchAction::Expire { event: 0, form: ExpireForm::Event };
@@ -259,7 +259,7 @@ async fn a_pod_becomes_ready() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_that_name_nothing_are_refused() {
+async fn invalid_names_are_rejected() {
     let (server, client, maps) = start().await;
     assert!(matches!(wait_for(&maps, "", exists()).await, Err(Error::Request(_))));
     let nowhere = client.dynamic(&client.resource::<ConfigMap>());
@@ -364,7 +364,7 @@ async fn pg_002_pg_003_a_collection_is_read_in_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pg_004_a_place_that_was_compacted_away_leads_to_a_full_list() {
+async fn pg_004_a_compacted_token_causes_a_full_list() {
     let (server, _, maps) = start().await;
     for n in 0..21 {
         maps.create(&config_map(&format!("map-{n:02}"))).await.unwrap();

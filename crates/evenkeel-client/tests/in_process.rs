@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
 #[tokio::test(start_paused = true)]
-async fn what_is_created_can_be_read_listed_and_watched() {
+async fn created_objects_can_be_read_listed_and_watched() {
     let server = ApiServer::start().await.unwrap();
     let client = server.client();
     let info = client.resource::<ConfigMap>();

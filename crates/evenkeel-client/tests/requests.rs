@@ -89,7 +89,7 @@ fn config_map() -> Value {
 }
 
 #[test]
-fn trn_001_a_service_of_the_users_has_no_use_for_settings_of_tls() {
+fn trn_001_a_custom_service_rejects_tls_settings() {
     let with = |change: &dyn Fn(&mut Config)| {
         let mut config = Config::new(ServerUrl::parse("https://h").unwrap());
         change(&mut config);
@@ -157,7 +157,7 @@ async fn req_019_a_patch_is_of_its_media_type() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn typ_004_what_is_applied_has_a_name_and_is_json() {
+async fn typ_004_an_applied_object_has_a_name_and_is_json() {
     // An empty apply is not possible: the fields are a value.
     let server = Notebook::new(200, config_map());
     let client = server.client();
@@ -180,7 +180,7 @@ async fn typ_004_what_is_applied_has_a_name_and_is_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn mdc_002_a_server_that_sends_everything_is_read_for_the_metadata() {
+async fn mdc_002_full_objects_are_reduced_to_their_metadata() {
     let server = Notebook::new(200, config_map());
     let maps = server.client().core_v1().config_maps("default").metadata();
     let one = maps.get("a").await.unwrap();
@@ -227,7 +227,7 @@ async fn req_014_options_are_the_same_in_every_group_and_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn req_023_a_verb_is_a_method_and_not_a_word() {
+async fn req_023_verbs_are_typed_methods() {
     // In client-go a verb is any text; `get` in lower case is sent like that and not treated as `GET`.
     let server = Notebook::new(200, config_map());
     let client = server.client();

@@ -262,7 +262,7 @@ fn schema_of(schema: &[u8]) -> Value {
 }
 
 #[test]
-fn pb_033_schemas_or_something_else() {
+fn pb_033_schemas_or_other_values() {
     let string = field(5, "string");
     let (items, additional, dependencies) = (24, 30, 32);
     assert_eq!(schema_of(&field(items, field(1, &string))), json!({"items": {"type": "string"}}));
@@ -361,7 +361,7 @@ fn pb_037_invalid_utf_8_is_replaced_as_in_go() {
 }
 
 #[test]
-fn pb_038_the_last_of_two_counts() {
+fn pb_038_the_last_of_two_values_wins() {
     let twice = [field(1, "a"), field(1, "b")].concat();
     assert_eq!(show(of("v1", "Pod"), &field(1, twice)), json!({"metadata": {"name": "b"}}));
     let apart = [field(1, "a"), field(3, "n"), field(1, "b")].concat();
@@ -425,7 +425,7 @@ fn pb_052_messages_are_kept_and_no_creation_time_is_left_out() {
 }
 
 #[test]
-fn pb_053_what_is_absent_is_absent() {
+fn pb_053_absent_fields_stay_absent() {
     assert_eq!(show(of("v1", "Pod"), b""), json!({}));
     assert_eq!(from_slice::<Pod>(of("v1", "Pod"), b"").unwrap(), Pod::default());
     assert_eq!(

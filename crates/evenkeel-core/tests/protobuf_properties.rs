@@ -86,7 +86,7 @@ fn message(kind: usize) -> (&'static Message, Vec<u8>) {
 }
 
 #[test]
-fn sound_objects_survive() {
+fn valid_objects_round_trip() {
     for (kind, (_, name)) in KINDS.iter().enumerate() {
         let (message, bytes) = message(kind);
         check(kind, &bytes);

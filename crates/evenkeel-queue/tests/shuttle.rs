@@ -210,7 +210,7 @@ fn producer(queue: &WorkQueue<u32>, book: &Book, keys: &'static [u32]) -> thread
 }
 
 #[test]
-fn wq_008_no_key_is_lost_and_none_is_with_two_workers() {
+fn wq_008_no_key_is_lost_or_in_flight_twice() {
     try_out(|| {
         let (queue, book) = (WorkQueue::new(), Book::default());
         let workers = [blocking_worker(&queue, &book), blocking_worker(&queue, &book)];
@@ -223,7 +223,7 @@ fn wq_008_no_key_is_lost_and_none_is_with_two_workers() {
 }
 
 #[test]
-fn wq_028_keys_that_workers_add_while_they_have_them_are_handed_out_again() {
+fn wq_028_keys_added_while_in_flight_are_handed_out_again() {
     try_out(|| {
         let (queue, book) = (WorkQueue::new(), Book::default());
         let workers = [0, 1].map(|_| {
@@ -246,7 +246,7 @@ fn wq_028_keys_that_workers_add_while_they_have_them_are_handed_out_again() {
 }
 
 #[test]
-fn a_worker_that_stops_waiting_takes_no_wake_up_with_it() {
+fn a_cancelled_next_loses_no_wake_up() {
     try_out(|| {
         let (queue, book) = (WorkQueue::new(), Book::default());
         let workers = [
@@ -310,7 +310,7 @@ fn keys_that_become_due_find_workers_while_others_are_busy() {
 }
 
 #[test]
-fn a_key_is_due_at_its_time_though_another_was_to_come_first() {
+fn a_key_is_due_at_its_time_although_another_was_due_first() {
     try_out(|| {
         let clock = PretendClock::new();
         let (queue, book) = (timed_queue(&clock), Book::default());
@@ -362,7 +362,7 @@ fn wq_024_all_drains_return() {
 }
 
 #[test]
-fn wq_022_shutting_down_releases_those_who_wait_for_the_end() {
+fn wq_022_shut_down_releases_drains() {
     try_out(|| {
         let (queue, book) = (WorkQueue::new(), Book::default());
         queue.add(0);
@@ -388,7 +388,7 @@ fn wq_022_shutting_down_releases_those_who_wait_for_the_end() {
 }
 
 #[test]
-fn one_who_waits_for_the_end_no_longer_does_not_hold_up_the_others() {
+fn a_timed_out_drain_does_not_block_other_drains() {
     try_out(|| {
         let clock = PretendClock::new();
         let (queue, book) = (timed_queue(&clock), Book::default());
@@ -417,7 +417,7 @@ fn one_who_waits_for_the_end_no_longer_does_not_hold_up_the_others() {
 }
 
 #[test]
-fn try_next_may_take_a_key_that_waiters_wait_for() {
+fn try_next_may_take_a_key_before_waiters() {
     try_out(|| {
         let (queue, book) = (WorkQueue::new(), Book::default());
         let workers = [blocking_worker(&queue, &book), blocking_worker(&queue, &book)];
@@ -492,7 +492,7 @@ fn there_is_always_a_timekeeper() {
 }
 
 #[test]
-fn keys_that_failed_come_back_while_time_passes() {
+fn failed_keys_are_retried_while_time_passes() {
     try_out(|| {
         let clock = PretendClock::new();
         let (queue, book) = (timed_queue(&clock), Book::default());
@@ -523,7 +523,7 @@ fn keys_that_failed_come_back_while_time_passes() {
 }
 
 #[test]
-fn keys_that_wait_are_handed_out_at_once_when_the_queue_is_flushed() {
+fn delayed_keys_are_handed_out_at_once_by_a_flushing_drain() {
     try_out(|| {
         let clock = PretendClock::new();
         let (queue, book) = (timed_queue(&clock), Book::default());

@@ -73,7 +73,7 @@ async fn program_5_one_leader_among_many_replicas() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_without_a_name_is_called_by_its_host_and_something_of_its_own() {
+async fn the_default_identity_is_the_host_name_and_a_uuid() {
     let server = server().await;
     let client = server.client();
     let names: Vec<_> = (0..2).map(|_| LeaderElector::new(&client, "x").handle().identity()).collect();
@@ -86,7 +86,7 @@ async fn a_candidate_without_a_name_is_called_by_its_host_and_something_of_its_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn le_001_what_cannot_work_is_refused_before_anything_is_sent() {
+async fn le_001_invalid_configurations_are_rejected_before_any_request() {
     let server = server().await;
     let client = server.client();
     let before = server.requests().len();
@@ -157,7 +157,7 @@ async fn inv_9_candidates_on_a_real_server_never_lead_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn qhc_14_a_lease_that_was_touched_is_renewed_all_the_same() {
+async fn qhc_14_a_lease_changed_by_others_is_still_renewed() {
     let server = server().await;
     let client = server.client();
     let leases = client.api::<Lease>().namespace("default");
@@ -187,7 +187,7 @@ async fn qhc_14_a_lease_that_was_touched_is_renewed_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn le_017_a_lease_that_was_taken_by_hand_ends_the_term() {
+async fn le_017_a_lease_edited_to_another_holder_ends_the_term() {
     let server = server().await;
     let client = server.client();
     let leases = client.api::<Lease>().namespace("default");
@@ -210,7 +210,7 @@ async fn le_017_a_lease_that_was_taken_by_hand_ends_the_term() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn le_017_a_lease_that_was_deleted_is_made_again() {
+async fn le_017_a_deleted_lease_is_recreated() {
     let server = server().await;
     let client = server.client();
     let leases = client.api::<Lease>().namespace("default");
@@ -230,7 +230,7 @@ async fn le_017_a_lease_that_was_deleted_is_made_again() {
 }
 
 #[test]
-fn lk_001_only_leases_are_left() {
+fn lk_001_only_leases_are_supported() {
     assert_eq!("leases".parse(), Ok(LockType::Leases));
     for removed in ["endpoints", "configmaps", "endpointsleases", "configmapsleases"] {
         let error = removed.parse::<LockType>().unwrap_err().to_string();
@@ -240,7 +240,7 @@ fn lk_001_only_leases_are_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lk_002_an_update_needs_something_to_replace() {
+async fn lk_002_an_update_requires_a_get_or_create_first() {
     let server = server().await;
     let lock = LeaseLock::new(&server.client(), "default", "x");
     let error = lock.update(record("me"), "1".into()).await.unwrap_err();
@@ -292,7 +292,7 @@ async fn lk_004_a_lease_is_created_once() {
 }
 
 #[test]
-fn lk_005_records_and_specs_say_the_same() {
+fn lk_005_records_round_trip_through_specs() {
     let mut full = record("me");
     (full.strategy, full.preferred_holder) = ("OldestEmulationVersion".into(), "you".into());
     for record in [full, record("me"), Record::default()] {
@@ -327,7 +327,7 @@ async fn lk_007_events_are_about_the_lease_even_before_it_was_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lk_008_a_lock_is_described_by_where_it_is() {
+async fn lk_008_a_lock_is_described_by_namespace_and_name() {
     let server = server().await;
     assert_eq!(LeaseLock::new(&server.client(), "ns", "name").describe(), "ns/name");
 }
@@ -405,7 +405,7 @@ async fn lc_001_and_lc_002_a_candidate_is_created_and_only_it_is_watched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lc_003_a_question_is_answered_once_whatever_the_clocks_say() {
+async fn lc_003_a_ping_is_acknowledged_once_despite_clock_skew() {
     let server = server().await;
     candidates(&server).await;
     let client = server.client();
@@ -429,7 +429,7 @@ async fn lc_003_a_question_is_answered_once_whatever_the_clocks_say() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lc_002_a_candidate_that_comes_back_under_its_name_says_its_new_version() {
+async fn lc_002_a_restarted_candidate_publishes_its_new_version() {
     let server = server().await;
     candidates(&server).await;
     let client = server.client();
@@ -445,7 +445,7 @@ async fn lc_002_a_candidate_that_comes_back_under_its_name_says_its_new_version(
 }
 
 #[tokio::test(start_paused = true)]
-async fn lc_003_a_question_to_a_candidate_that_has_never_renewed_is_answered() {
+async fn lc_003_a_ping_of_a_candidate_without_a_renewal_is_acknowledged() {
     let server = server().await;
     candidates(&server).await;
     let client = server.client();
@@ -459,7 +459,7 @@ async fn lc_003_a_question_to_a_candidate_that_has_never_renewed_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lc_004_a_candidate_renews_every_five_minutes_and_failures_are_forgotten() {
+async fn lc_004_a_candidate_renews_every_five_minutes_and_survives_failures() {
     let server = server().await;
     candidates(&server).await;
     let client = server.client();
@@ -475,7 +475,7 @@ async fn lc_004_a_candidate_renews_every_five_minutes_and_failures_are_forgotten
 }
 
 #[tokio::test(start_paused = true)]
-async fn le_032_a_coordinated_elector_leads_when_the_server_says_so() {
+async fn le_032_a_coordinated_elector_leads_when_the_server_assigns_the_lease() {
     let server = server().await;
     let client = server.client();
     let elector = LeaderElector::new(&client, "x").identity("me").coordinated();

@@ -17,13 +17,13 @@ fn all_cases_run_unless_some_are_named() {
 }
 
 #[test]
-fn a_million_is_ours_alone_beside_the_usual_number() {
+fn the_million_object_case_runs_only_evenkeel() {
     let both = cases(&[], true, &[Wire::Protobuf], SCALE).unwrap();
     assert_eq!(both.iter().map(|case| case.objects).collect::<Vec<_>>(), [50_000, 1_000_000]);
     assert!(both.iter().all(|case| case.alone));
 }
 
 #[test]
-fn thousands_are_apart() {
+fn numbers_have_thousands_separators() {
     assert_eq!([7, 999, 1_000, 1_234_567].map(thousands), ["7", "999", "1,000", "1,234,567"]);
 }

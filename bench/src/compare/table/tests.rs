@@ -5,7 +5,7 @@ use super::*;
 const ALL: &[&str] = &[OURS, "client-go", "client-go-list", "kube-rs"];
 
 #[test]
-fn tables_have_values_ratios_and_what_failed() {
+fn tables_have_values_ratios_and_failures() {
     let (cases, results) = results();
     let text = tables(&results, &cases, ALL);
     let titles: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("### ")).collect();

@@ -12,7 +12,7 @@ fn pod(write: impl FnOnce(&mut String)) -> (usize, Pod) {
 }
 
 #[test]
-fn pods_are_many_and_of_the_usual_size() {
+fn pods_have_a_realistic_size() {
     let pods = Pods::new(2_000);
     let (mut keys, mut bytes) = (HashSet::new(), 0);
     for number in 0..pods.len() {

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn pieces_are_found_alone_and_together() {
+fn pieces_are_returned_singly_and_by_range() {
     let pieces = Pieces::new(3 * RUN + 5, |out, number| {
         out.extend_from_slice(format!("{number};").as_bytes());
         Ok(())
@@ -15,7 +15,7 @@ fn pieces_are_found_alone_and_together() {
 }
 
 #[test]
-fn a_piece_that_cannot_be_made_is_an_error() {
+fn a_failed_piece_is_an_error() {
     let made = Pieces::new(10, |_, number| if number == 7 { Err("seven".into()) } else { Ok(()) });
     assert_eq!(made.err().map(|error| error.to_string()).as_deref(), Some("seven"));
 }

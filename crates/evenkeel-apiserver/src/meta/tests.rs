@@ -181,7 +181,7 @@ fn upd_7_server_fields_are_kept_or_refused() {
 }
 
 #[test]
-fn upd_7_a_deletion_that_has_begun_stays() {
+fn upd_7_a_started_deletion_cannot_be_undone() {
     let old = json!({
         "name": "a", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0,
     });

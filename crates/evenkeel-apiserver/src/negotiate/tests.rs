@@ -192,7 +192,7 @@ fn a_status_is_in_the_clients_form_and_in_json_without_one() {
 }
 
 #[test]
-fn neg_6_partial_metadata_where_it_belongs() {
+fn neg_6_partial_metadata_is_accepted_for_matching_endpoints() {
     let one = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
     let many = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
     let (partial, partial_list) =

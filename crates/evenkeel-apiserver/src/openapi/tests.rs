@@ -93,7 +93,7 @@ fn dis_13_protobuf_alone_is_not_acceptable() {
 }
 
 #[test]
-fn dis_14_what_kubectl_reads() {
+fn dis_14_fields_that_kubectl_reads() {
     let core = document(&with_foo(), "api/v1");
     let pod = json!({"group": "", "version": "v1", "kind": "Pod"});
     let collection = &core["paths"]["/api/v1/namespaces/{namespace}/pods"];

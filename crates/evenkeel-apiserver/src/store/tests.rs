@@ -136,7 +136,7 @@ fn lst_18_compaction_makes_old_reads_fail() {
 }
 
 #[test]
-fn lst_16_a_future_revision_is_not_there_yet() {
+fn lst_16_a_future_revision_is_too_large() {
     let store = Store::new(History::default());
     put(&store, "ns/a", 1);
     let refused = list(&store, Span::default(), At::NotOlderThan(9)).unwrap_err();
@@ -144,7 +144,7 @@ fn lst_16_a_future_revision_is_not_there_yet() {
 }
 
 #[test]
-fn wat_22_a_watcher_that_the_ring_overtakes_is_ended() {
+fn wat_22_a_watch_overtaken_by_the_ring_is_closed() {
     let store = Store::new(History { events: 2, age: None });
     put(&store, "ns/a", 0);
     let mut cursor = store.watch_from(&table(), Interest::All, 1).unwrap();
@@ -183,7 +183,7 @@ fn wat_21_the_history_starts_with_the_store_not_with_the_first_object() {
 }
 
 #[test]
-fn sto_17_half_a_history_wakes_even_those_it_does_not_concern() {
+fn sto_17_half_a_history_of_events_wakes_all_watches() {
     let store = Store::new(History { events: 8, age: None });
     let alarm = Arc::new(Alarm::default());
     let mut cursor = store.watch_from(&table(), Interest::Namespace("quiet".into()), 0).unwrap();
@@ -199,7 +199,7 @@ fn sto_17_half_a_history_wakes_even_those_it_does_not_concern() {
 }
 
 #[test]
-fn sto_24_age_wakes_even_those_it_does_not_concern() {
+fn sto_24_expiring_history_wakes_all_watches() {
     let store = Store::new(History { events: 100, age: Some(Duration::from_secs(60)) });
     let alarm = Arc::new(Alarm::default());
     let mut cursor = store.watch_from(&table(), Interest::Namespace("quiet".into()), 0).unwrap();
@@ -261,7 +261,7 @@ fn sto_23_events_of_a_lagging_replica_wake_their_watches() {
 }
 
 #[test]
-fn sto_24_events_that_are_too_old_are_forgotten() {
+fn sto_24_events_expire_by_age() {
     let store = Store::new(History { events: 100, age: Some(Duration::from_secs(60)) });
     let old = put(&store, "ns/a", 1);
     put(&store, "ns/a", 2);
@@ -272,7 +272,7 @@ fn sto_24_events_that_are_too_old_are_forgotten() {
 }
 
 #[test]
-fn sto_27_an_image_brings_everything_back_and_shares_the_objects() {
+fn sto_27_an_image_restores_everything_and_shares_the_objects() {
     let store = Store::new(History::default());
     put(&store, "ns/a", 1);
     let image = store.image();
@@ -318,7 +318,7 @@ impl Wake for Alarm {
 }
 
 #[test]
-fn sto_17_a_commit_wakes_only_those_it_may_concern() {
+fn sto_17_a_commit_wakes_only_matching_watches() {
     let store = Store::new(History::default());
     let watch = |interest| {
         let alarm = Arc::new(Alarm::default());

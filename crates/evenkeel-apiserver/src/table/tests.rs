@@ -396,7 +396,7 @@ fn tab_5_events_in_both_forms() {
 }
 
 #[test]
-fn tab_6_a_pod_that_waits_or_runs() {
+fn tab_6_a_waiting_or_running_pod() {
     let pending = json!({"spec": {"containers": [{}]}, "status": {"phase": "Pending"}});
     assert_eq!(pod(pending), ["0/1", "Pending", "0"]);
     let evicted = json!({"spec": {"containers": [{}]}, "status": {"phase": "Failed", "reason": "Evicted"}});

@@ -84,7 +84,7 @@ async fn crd_18_an_install_error_names_the_definition_and_the_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn crd_18_a_folder_of_definitions_is_there_from_the_start() {
+async fn crd_18_definitions_of_a_folder_are_installed_at_start() {
     let json = foo_definition().to_string();
     let folder = Folder::new("good", &[("a.json", &json), ("b.yaml", YAML), ("notes.txt", "not: [this")]);
     let server = ApiServer::builder().in_process_only().crd_dir(&folder.0).start().await.unwrap();
@@ -96,7 +96,7 @@ async fn crd_18_a_folder_of_definitions_is_there_from_the_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn crd_18_a_folder_that_will_not_do_names_the_file_and_the_reason() {
+async fn crd_18_an_invalid_folder_error_names_the_file_and_the_reason() {
     let start =
         async |folder: &Folder| ApiServer::builder().in_process_only().crd_dir(&folder.0).start().await.unwrap_err();
     let folder = Folder::new("syntax", &[("ok.yaml", YAML), ("torn.yaml", "a: [b")]);

@@ -28,7 +28,7 @@ async fn wat_22_sto_16_a_watch_behind_the_history_ends_and_others_continue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wat_22_a_watch_that_nothing_concerns_does_not_fall_behind() {
+async fn wat_22_a_watch_without_matching_events_does_not_fall_behind() {
     let api = Api::with(|builder| builder.history(8)).await;
     api.add_namespace("busy").await;
     api.add("quiet", json!({})).await;
@@ -46,7 +46,7 @@ async fn wat_22_a_watch_that_nothing_concerns_does_not_fall_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sto_20_the_present_and_what_follows_it_meet_without_a_seam() {
+async fn sto_20_initial_events_and_changes_have_no_gap() {
     let api = Api::start().await;
     for number in 0..300 {
         api.add(&format!("o{number:03}"), json!({})).await;
@@ -62,7 +62,7 @@ async fn sto_20_the_present_and_what_follows_it_meet_without_a_seam() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sto_20_wat_22_a_reader_too_slow_for_the_present_is_ended() {
+async fn sto_20_wat_22_a_watch_too_slow_for_the_initial_events_is_closed() {
     let api = Api::with(|builder| builder.history(8)).await;
     for number in 0..300 {
         api.add(&format!("o{number:03}"), json!({})).await;
@@ -95,7 +95,7 @@ async fn sto_18_watchers_share_one_encoding() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sto_19_what_is_ready_is_handed_over_without_waiting() {
+async fn sto_19_ready_events_are_returned_without_waiting() {
     let api = Api::start().await;
     let mut watch = api.watch(CONFIG_MAPS).await;
     assert!(watch.is_silent());
@@ -108,7 +108,7 @@ async fn sto_19_what_is_ready_is_handed_over_without_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sto_23_a_replica_is_a_place_in_the_log() {
+async fn sto_23_a_replica_serves_reads_from_its_position_in_the_log() {
     let api = Api::start().await;
     let a = api.add("a", json!({})).await;
     let mut watch = api.watch(&format!("{CONFIG_MAPS}?resourceVersion={a}")).await;
@@ -130,7 +130,7 @@ async fn sto_23_a_replica_is_a_place_in_the_log() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sto_24_a_server_may_forget_by_age() {
+async fn sto_24_the_history_may_be_limited_by_age() {
     let api = Api::with(|builder| builder.history_age(Duration::from_secs(300))).await;
     let old = api.add("a", json!({})).await;
     api.add("b", json!({})).await;

@@ -72,7 +72,7 @@ async fn lst_2_lst_14_pages_are_of_one_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lst_3_at_zero_any_state_will_do_and_pages_are_not_cut() {
+async fn lst_3_version_zero_accepts_any_state_and_ignores_the_limit() {
     let api = six().await;
     for query in ["resourceVersion=0&limit=2", "resourceVersion=0&resourceVersionMatch=NotOlderThan&limit=2"] {
         let list = api.list(&format!("{CONFIG_MAPS}?{query}")).await;
@@ -112,7 +112,7 @@ async fn lst_6_not_older_than_honours_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lst_7_exactly_is_exactly() {
+async fn lst_7_an_exact_match_returns_that_state() {
     let api = six().await;
     let now = api.now().await;
     for back in 0..=6 {
@@ -123,7 +123,7 @@ async fn lst_7_exactly_is_exactly() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lst_8_lst_18_err_11_an_exact_state_that_is_forgotten_is_expired() {
+async fn lst_8_lst_18_err_11_a_compacted_exact_state_is_expired() {
     let api = six().await;
     let now = api.now().await;
     api.faults().compact(now - 2);

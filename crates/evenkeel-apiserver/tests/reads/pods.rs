@@ -123,7 +123,7 @@ async fn msc_3_an_empty_selector_covers_every_pod_and_no_selector_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn msc_3_two_budgets_are_one_too_many() {
+async fn msc_3_two_matching_budgets_are_an_error() {
     let api = Api::start().await;
     let status = json!({"observedGeneration": 1, "disruptionsAllowed": 5});
     budget(&api, "a", json!({"minAvailable": 1}), status.clone()).await;
@@ -136,7 +136,7 @@ async fn msc_3_two_budgets_are_one_too_many() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn msc_3_preconditions_are_about_the_pod_as_the_client_saw_it() {
+async fn msc_3_preconditions_are_checked_against_the_pod() {
     let api = Api::start().await;
     running(&api, "p", "True").await;
     let pod = api.get(&format!("{PODS}/p")).await.ok();

@@ -209,7 +209,7 @@ async fn sub_7_custom_resources_scale_by_the_paths_of_their_definition() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sub_8_the_other_sub_resources_are_where_clients_look_for_them() {
+async fn sub_8_discovery_lists_the_other_sub_resources() {
     let api = Api::start().await;
     let served = async |path: &str| -> Vec<String> {
         let list = api.get(path).await.ok();

@@ -92,7 +92,7 @@ async fn wat_6_from_a_version_only_what_follows_is_shown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wat_6_a_watch_from_the_future_opens_at_once_and_is_silent_until_then() {
+async fn wat_6_a_watch_from_a_future_version_opens_at_once_and_sends_nothing_until_then() {
     let api = Api::start().await;
     let now = api.now().await;
     let opened = Instant::now();
@@ -175,7 +175,7 @@ async fn wat_8_without_initial_events_a_watch_starts_after_the_latest_revision()
 }
 
 #[tokio::test(start_paused = true)]
-async fn wat_9_wat_12_wat_21_a_version_that_is_forgotten_is_an_error_event_and_the_end() {
+async fn wat_9_wat_12_wat_21_a_compacted_version_is_an_error_event_and_closes_the_watch() {
     let api = Api::with(|builder| builder.history(3)).await;
     let start = api.now().await;
     for number in 0..4 {
@@ -365,7 +365,7 @@ async fn wat_23_a_watch_ends_cleanly_when_its_time_is_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wat_24_the_end_of_the_server_is_the_end_of_its_watches() {
+async fn wat_24_the_shutdown_of_the_server_closes_its_watches() {
     let api = Api::start().await;
     let mut all = api.watch(CONFIG_MAPS).await;
     let mut one = api.watch(&format!("{CONFIG_MAPS}?fieldSelector=metadata.name%3Da")).await;
@@ -472,7 +472,7 @@ async fn msc_1_events_expire_and_watches_see_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn msc_1_events_may_be_kept_for_ever() {
+async fn msc_1_events_may_be_kept_forever() {
     let api = Api::with(|builder| builder.event_ttl(None)).await;
     let event = json!({"kind": "Event", "apiVersion": "v1", "metadata": {"name": "e", "namespace": "default"},
         "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}, "reason": "Tested", "type": "Normal"});

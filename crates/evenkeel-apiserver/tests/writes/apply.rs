@@ -31,7 +31,7 @@ fn owners(object: &Value) -> Vec<(&str, &str, &str, &Value)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pat_2_ssa_1_an_apply_creates_what_is_not_there() {
+async fn pat_2_ssa_1_an_apply_creates_a_missing_object() {
     let api = Api::start().await;
     let created = api.apply(ONE, &intent(json!({"k": "v"}))).await.expect(201);
     assert!(created["metadata"]["uid"].is_string());
@@ -101,7 +101,7 @@ async fn ssa_1_required_and_forbidden_fields_of_an_apply() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ssa_1_an_apply_needs_a_manager_and_only_an_apply_may_insist() {
+async fn ssa_1_an_apply_needs_a_manager_and_only_an_apply_may_force() {
     let api = Api::start().await;
     let refused = api.apply(A, &intent(json!({}))).await;
     assert!(refused.refusal(422, "Invalid").ends_with("fieldManager: Required value: is required for apply patch"));
@@ -171,7 +171,7 @@ async fn ssa_4_a_status_is_applied_at_its_endpoint_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ssa_7_ssa_15_the_first_apply_after_ownership_was_forgotten() {
+async fn ssa_7_ssa_15_the_first_apply_after_ownership_was_reset() {
     let api = Api::start().await;
     let mut created = api.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
     created["metadata"]["managedFields"] = json!([{}]);

@@ -303,7 +303,7 @@ async fn del_12_the_default_propagation_policy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn del_13_del_14_many_at_once() {
+async fn del_13_del_14_collection_deletes() {
     let api = Api::start().await;
     for number in 0..6 {
         let mut object = config_map(&format!("c{number}"));
@@ -371,7 +371,7 @@ async fn del_7_a_definition_is_served_until_its_last_finalizer_is_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn acc_8_an_eviction_is_refused_whole_or_done_whole() {
+async fn acc_8_an_eviction_is_atomic() {
     let api = Api::start().await;
     let created = api.post(PODS, &running_pod("p")).await.expect(201);
     let eviction = |options: Value| json!({"metadata": {"name": "p"}, "deleteOptions": options});

@@ -57,7 +57,7 @@ async fn dry_1_any_other_value_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dry_2_what_would_be_is_shown() {
+async fn dry_2_a_dry_run_returns_the_result() {
     let api = Api::start().await;
     let tried = api.post(&format!("{CONFIG_MAPS}?dryRun=All"), &config_map("a")).await.expect(201);
     assert_eq!(tried["metadata"]["creationTimestamp"], "2030-01-01T00:00:00Z");
@@ -87,7 +87,7 @@ async fn dry_2_what_would_be_is_shown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dry_3_connections_cannot_be_tried_out() {
+async fn dry_3_connect_requests_have_no_dry_run() {
     let api = Api::start().await;
     api.post(PODS, &running_pod("p")).await.expect(201);
     for connect in ["exec", "attach", "portforward", "proxy"] {

@@ -183,7 +183,7 @@ async fn err_13_too_many_requests() {
 
 /// Errors of a broken or overloaded server are injected as faults, with the same headers.
 #[tokio::test(start_paused = true)]
-async fn err_14_err_16_err_18_a_server_in_trouble() {
+async fn err_14_err_16_err_18_server_errors() {
     let api = Api::start().await;
     api.server.faults().fail_next(1, 503, Some(5));
     let refused = api.get(CONFIG_MAPS).await;

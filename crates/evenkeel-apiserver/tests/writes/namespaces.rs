@@ -40,7 +40,7 @@ async fn ns_2_a_new_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ns_3_a_namespace_must_be_there_for_creates_alone() {
+async fn ns_3_only_creates_require_the_namespace() {
     let api = Api::start().await;
     let refused = api.post(INSIDE, &config_map("a")).await;
     assert_eq!(refused.refusal(404, "NotFound"), "namespaces \"n\" not found");
@@ -77,7 +77,7 @@ async fn ns_4_a_terminating_namespace_refuses_creates() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ns_5_some_namespaces_stay() {
+async fn ns_5_some_namespaces_cannot_be_deleted() {
     let api = Api::start().await;
     for name in ["default", "kube-system", "kube-public"] {
         let refused = api.delete(&format!("{NAMESPACES}/{name}")).await;
@@ -210,7 +210,7 @@ async fn ns_7_conditions_report_what_holds_a_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ns_8_a_controller_may_take_its_time() {
+async fn ns_8_the_namespace_controller_may_be_delayed() {
     let api = Api::with(paced(ControllerTiming::Delayed(Duration::from_secs(10)))).await;
     api.post(NAMESPACES, &namespace("n")).await.expect(201);
     api.post(INSIDE, &config_map("a")).await.expect(201);
@@ -289,7 +289,7 @@ async fn ns_7_concurrent_deletes_empty_a_namespace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ns_8_a_restored_namespace_is_looked_after_too() {
+async fn ns_8_a_restored_terminating_namespace_is_finalized() {
     let api = Api::with(paced(ControllerTiming::Delayed(Duration::from_secs(10)))).await;
     api.post(NAMESPACES, &namespace("n")).await.expect(201);
     api.post(INSIDE, &config_map("a")).await.expect(201);

@@ -84,7 +84,7 @@ async fn obj_5_a_generated_name_that_is_taken_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn obj_5_what_a_kind_makes_of_the_name_it_makes_of_a_generated_one() {
+async fn obj_5_labels_derived_from_the_name_use_the_generated_name() {
     let api = Api::start().await;
     let created = api.post(NAMESPACES, &json!({"metadata": {"generateName": "team-"}})).await.expect(201);
     assert_eq!(created["metadata"]["labels"]["kubernetes.io/metadata.name"], created["metadata"]["name"]);
@@ -245,7 +245,7 @@ async fn obj_15_no_address_and_no_port_is_assigned_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn obj_15_what_is_fixed_stays() {
+async fn obj_15_immutable_fields_are_kept() {
     let api = Api::start().await;
     api.post(DEPLOYMENTS, &deployment("a")).await.expect(201);
     let mut moved = deployment("a");
@@ -268,7 +268,7 @@ async fn obj_15_what_is_fixed_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn msc_1_events_are_read_in_both_forms_and_forgotten_after_an_hour() {
+async fn msc_1_events_are_read_in_both_forms_and_expire_after_an_hour() {
     let api = Api::with(ApiServer::builder().env(TestEnv::new()).namespace_controller(ControllerTiming::Off)).await;
     let (old, new) = ("/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events");
     let event = json!({"metadata": {"name": "e"}, "reason": "Started", "message": "it runs", "type": "Normal",
@@ -295,7 +295,7 @@ async fn msc_1_events_are_read_in_both_forms_and_forgotten_after_an_hour() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn msc_1_events_can_be_kept_for_ever() {
+async fn msc_1_events_can_be_kept_forever() {
     let api = Api::with(ApiServer::builder().env(TestEnv::new()).event_ttl(None)).await;
     let events = "/api/v1/namespaces/default/events";
     let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}});
@@ -305,7 +305,7 @@ async fn msc_1_events_can_be_kept_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn msc_2_leases_are_what_elections_need() {
+async fn msc_2_leases_support_elections() {
     let api = Api::start().await;
     let path = format!("{LEASES}/leader");
     let mut first = lease("leader", "a");

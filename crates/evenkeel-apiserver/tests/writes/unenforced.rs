@@ -95,7 +95,7 @@ async fn a_definition_with_a_conversion_webhook_carries_a_warning() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kinds_that_others_act_upon_carry_no_warning() {
+async fn kinds_of_external_controllers_carry_no_warning() {
     let api = Api::start().await;
     let policy = object("networking.k8s.io/v1", "NetworkPolicy", json!({"spec": {"podSelector": {}}}));
     let path = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";

@@ -95,7 +95,7 @@ async fn upd_5_another_uid_is_another_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn upd_7_what_never_changes() {
+async fn upd_7_immutable_metadata() {
     let api = Api::start().await;
     let created = api.post(CONFIG_MAPS, &held_config_map("a")).await.expect(201);
     let mut bold = created.clone();
@@ -289,7 +289,7 @@ async fn upd_11_concurrent_counters_lose_no_update() {
 
 /// Two concurrent creating PUTs: both succeed, and one of them creates the object.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn upd_6_creating_together_creates_once() {
+async fn upd_6_concurrent_creates_create_once() {
     let api = Api::start().await;
     let body = json!({"metadata": {"name": "r"}, "rules": []});
     let path = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles/r";

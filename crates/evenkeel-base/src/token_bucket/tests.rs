@@ -32,7 +32,7 @@ fn a_wait_takes_no_token() {
 }
 
 #[test]
-fn a_wait_that_is_slept_through_yields_the_token() {
+fn a_wait_that_has_passed_yields_the_token() {
     for rate in [0.3, 1.0 / 3.0, 0.7, 3.0, 7.0, 1e-3] {
         let mut bucket = TokenBucket::per_second(rate, 1).unwrap();
         let mut now = SECOND;

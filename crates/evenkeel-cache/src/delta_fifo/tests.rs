@@ -7,7 +7,7 @@ fn list(queue: &mut DeltaFifo, texts: &[&str], known: &Known) {
 }
 
 #[test]
-fn dfq_001_deltas_of_one_key_have_two_ends() {
+fn dfq_001_deltas_of_a_key_have_oldest_and_newest() {
     let mut queue = DeltaFifo::new();
     queue.add(object("foo@1"));
     queue.update(object("foo@2"));
@@ -31,7 +31,7 @@ fn dfq_002_a_key_is_queued_once() {
 }
 
 #[test]
-fn dfq_003_no_line_jumping() {
+fn dfq_003_a_queued_key_keeps_its_position() {
     let mut queue = DeltaFifo::new();
     queue.add(object("foo@10"));
     queue.add(object("bar@1"));
@@ -44,7 +44,7 @@ fn dfq_003_no_line_jumping() {
 }
 
 #[test]
-fn dfq_004_all_deltas_of_a_key_come_at_once() {
+fn dfq_004_all_deltas_of_a_key_are_popped_together() {
     let mut queue = DeltaFifo::new();
     queue.add(object("foo@10"));
     list(&mut queue, &["foo@15"], &Known::default());
@@ -108,7 +108,7 @@ fn dfq_007_a_deletion_is_dropped_if_the_object_is_neither_queued_nor_known() {
 }
 
 #[test]
-fn ihc_30_b_a_watched_deletion_of_an_object_never_seen_says_nothing() {
+fn ihc_30_b_a_watched_deletion_of_an_unknown_object_is_dropped() {
     let mut queue = DeltaFifo::new();
     list(&mut queue, &["foo@1"], &Known::default());
     let known = Known::of(&["foo@1"]);
@@ -145,7 +145,7 @@ fn ihc_10_deleted_and_listed_again_is_not_collapsed() {
 }
 
 #[test]
-fn dfq_010_what_is_only_queued_is_deleted_with_its_newest_state() {
+fn dfq_010_objects_only_queued_are_deleted_with_their_newest_state() {
     let mut queue = DeltaFifo::new();
     queue.add(object("a@1"));
     queue.update(object("a@2"));
@@ -166,7 +166,7 @@ fn dfq_010_what_is_only_queued_is_deleted_with_its_newest_state() {
 }
 
 #[test]
-fn dfq_011_known_objects_that_a_list_has_not_are_deleted() {
+fn dfq_011_known_objects_missing_from_a_list_are_deleted() {
     let mut queue = DeltaFifo::new();
     list(&mut queue, &["foo@5"], &Known::of(&["bar@6", "baz@7", "foo@5"]));
     assert_eq!(drain(&mut queue), [["Replaced foo@5"], ["Missed bar@6"], ["Missed baz@7"]]);
@@ -199,7 +199,7 @@ fn ihc_09_tombstones_carry_the_freshest_state() {
 }
 
 #[test]
-fn dfq_012_deletions_come_after_replacements() {
+fn dfq_012_deletions_follow_replacements() {
     let mut queue = DeltaFifo::new();
     list(&mut queue, &["z@1", "y@2"], &Known::of(&["a@3", "b@4"]));
     let popped = drain(&mut queue).concat();
@@ -340,7 +340,7 @@ fn dfq_026_once_synced_it_stays_synced() {
 }
 
 #[test]
-fn dfq_030_what_could_not_be_processed_does_not_come_back() {
+fn dfq_030_failed_deltas_are_not_requeued() {
     let mut queue = DeltaFifo::new();
     list(&mut queue, &["a@1"], &Known::default());
     let batch = queue.pop(1).unwrap();
@@ -351,7 +351,7 @@ fn dfq_030_what_could_not_be_processed_does_not_come_back() {
 }
 
 #[test]
-fn dfq_034_up_to_the_limit_nothing_is_put_together() {
+fn dfq_034_up_to_the_limit_deltas_are_not_merged() {
     let mut queue = DeltaFifo::new();
     for number in 0..MAX_DELTAS_PER_KEY {
         queue.update(object(&format!("a@{}", number + 1)));
@@ -360,7 +360,7 @@ fn dfq_034_up_to_the_limit_nothing_is_put_together() {
 }
 
 #[test]
-fn dfq_034_updates_beyond_the_limit_are_put_together_to_the_newest() {
+fn dfq_034_updates_beyond_the_limit_are_merged_to_the_newest() {
     let mut queue = DeltaFifo::new();
     for number in 1..=10 * MAX_DELTAS_PER_KEY {
         queue.update(object(&format!("a@{number}")));
@@ -415,7 +415,7 @@ fn leg_008_an_object_added_and_deleted_while_queued_is_deleted() {
 }
 
 #[test]
-fn an_emptied_queue_gives_back_the_room_of_a_long_list() {
+fn an_emptied_queue_frees_the_memory_of_a_long_list() {
     let mut queue = DeltaFifo::new();
     let long: Vec<Object> = (0..20_000).map(|number| object(&format!("a{number}@1"))).collect();
     queue.replace(long, version("1"), &Known::default());
@@ -427,7 +427,7 @@ fn an_emptied_queue_gives_back_the_room_of_a_long_list() {
 }
 
 #[test]
-fn dfq_021_deltas_know_the_key_of_their_object() {
+fn dfq_021_deltas_have_the_key_of_their_object() {
     let key = ObjectKey::cluster("foo");
     let about_one = [
         Delta::Added(object("foo@1")),

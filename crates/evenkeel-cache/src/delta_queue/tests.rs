@@ -198,7 +198,7 @@ proptest! {
     }
 
     #[test]
-    fn writing_while_a_batch_is_processed_changes_nothing_in_the_end(rounds in vec(vec(op(), 0..8), 0..40)) {
+    fn writes_while_a_batch_is_processed_keep_the_final_state(rounds in vec(vec(op(), 0..8), 0..40)) {
         let store = SharedStore::of(&[]);
         let (seen, server) = run_channel(&store, channel("a", DeltaFifo::new(), store.0.indexer()), &rounds);
         prop_assert_eq!(seen, server);
@@ -241,7 +241,7 @@ proptest! {
     }
 
     #[test]
-    fn a_fifo_hands_out_the_last_state_of_what_is_there(ops in vec(op(), 0..200)) {
+    fn a_fifo_pops_the_last_state_of_present_objects(ops in vec(op(), 0..200)) {
         let (mut server, mut queue) = (Server::default(), Fifo::new());
         let mut seen: BTreeMap<String, String> = BTreeMap::new();
         for op in ops.iter().chain([&Op::Pop(1000)]) {

@@ -70,7 +70,7 @@ fn hnd_001_a_handler_receives_adds_updates_and_deletes() {
 }
 
 #[test]
-fn hnd_002_what_has_no_function_is_skipped() {
+fn hnd_002_notifications_without_a_function_are_skipped() {
     let notes = Notes::default();
     let events = || {
         let (one, two) = (pod("a", "1"), pod("a", "2"));
@@ -97,7 +97,7 @@ fn hnd_002_what_has_no_function_is_skipped() {
 }
 
 #[test]
-fn hnd_003_a_filter_makes_adds_and_deletions_of_updates_that_cross_it() {
+fn hnd_003_an_update_that_crosses_a_filter_is_an_add_or_a_delete() {
     let notes = Notes::default();
     let looked = Notes::default();
     let eyes = looked.clone();
@@ -149,7 +149,7 @@ fn hnd_005_a_deletion_is_one_of_three_cases() {
 }
 
 #[test]
-fn hnd_007_only_what_was_found_missing_has_an_unknown_final_state() {
+fn hnd_007_only_a_tombstone_has_an_unknown_final_state() {
     let watched = Deleted::from(pod("a", "7").cast());
     assert!(!watched.is_final_state_unknown(), "what a watch tells of is known");
     let stale = missed(Some(&pod("lost", "3")));

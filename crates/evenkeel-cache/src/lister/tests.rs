@@ -40,7 +40,7 @@ fn keys<K>(objects: &[Obj<K>]) -> BTreeSet<&str> {
 }
 
 #[test]
-fn lst_001_labels_choose_and_no_selector_is_everything() {
+fn lst_001_a_lister_selects_by_labels_or_returns_all() {
     let lister = indexed::<Pod>();
     assert_eq!(keys(&lister.list_all()), BTreeSet::from(["ns/a", "ns/b", "other/a"]));
     assert_eq!(keys(&lister.list(&LabelSelector::everything())), BTreeSet::from(["ns/a", "ns/b", "other/a"]));

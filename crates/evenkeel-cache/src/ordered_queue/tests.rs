@@ -76,7 +76,7 @@ fn rfq_003_a_deletion_is_queued_whether_known_or_not() {
 }
 
 #[test]
-fn ihc_30_b_a_watched_deletion_of_an_object_never_seen_changes_nothing_when_it_is_applied() {
+fn ihc_30_b_a_watched_deletion_of_an_unknown_object_has_no_effect_when_applied() {
     let mut queue = atomic();
     queue.delete(observed("never@2"), &Known::default());
     let mut store = Known::of(&["foo@1"]);
@@ -105,7 +105,7 @@ fn rfq_005_the_key_of_every_delta_about_one_object_is_known() {
 }
 
 #[test]
-fn rfq_008_what_was_popped_is_not_kept() {
+fn rfq_008_popped_deltas_are_not_retained() {
     let mut queue = atomic();
     let object = object("a@1");
     queue.add(object.clone());
@@ -141,7 +141,7 @@ fn rfq_010_queued_objects_missing_from_a_list_are_deleted_in_queue_order() {
 }
 
 #[test]
-fn rfq_011_known_objects_that_a_list_has_not_are_deleted() {
+fn rfq_011_known_objects_missing_from_a_list_are_deleted() {
     let mut queue = per_item();
     list(&mut queue, &["foo@5"], &Known::of(&["bar@6", "baz@7", "foo@5"]));
     assert_eq!(drain(&mut queue).concat(), ["Missed bar@6", "Missed baz@7", "Replaced foo@5"]);
@@ -152,7 +152,7 @@ fn rfq_011_known_objects_that_a_list_has_not_are_deleted() {
 }
 
 #[test]
-fn rfq_012_deletions_come_before_replacements() {
+fn rfq_012_deletions_precede_replacements() {
     let mut queue = per_item();
     queue.delete(observed("z@1"), &Known::default());
     list(&mut queue, &["z@2", "y@3"], &Known::of(&["a@4"]));
@@ -267,7 +267,7 @@ fn rfq_021_the_length_is_right_after_every_push() {
 }
 
 #[test]
-fn rfq_022_synced_when_all_is_processed_that_was_queued_with_the_first_list() {
+fn rfq_022_synced_when_everything_queued_with_the_first_list_is_processed() {
     for queue in [atomic, per_item] {
         let pushes: [fn(&mut OrderedQueue); 3] = [
             |queue| queue.add(object("a@1")),
@@ -308,7 +308,7 @@ fn rfq_023_an_empty_first_list() {
 }
 
 #[test]
-fn ihc_16_an_empty_first_list_brings_its_version() {
+fn ihc_16_an_empty_first_list_sets_the_version() {
     let mut queue = atomic();
     queue.replace(Vec::new(), version("5"), &Known::default());
     assert!(!queue.has_synced());
@@ -339,7 +339,7 @@ fn rfq_025_synced_only_after_the_last_initial_delta_is_processed() {
 }
 
 #[test]
-fn rfq_026_what_the_first_list_brought_is_initial() {
+fn rfq_026_deltas_of_the_first_list_are_initial() {
     let mut queue = per_item();
     list(&mut queue, &["a@1", "b@1"], &Known::default());
     list(&mut queue, &["a@1", "b@1"], &Known::default());
@@ -353,7 +353,7 @@ fn rfq_026_what_the_first_list_brought_is_initial() {
 }
 
 #[test]
-fn rfq_027_a_batch_has_a_thousand_deltas_and_none_that_is_about_all() {
+fn rfq_027_a_batch_has_at_most_a_thousand_deltas_and_no_collection_delta() {
     assert_eq!(BATCH_LIMIT, 1000);
     let mut queue = atomic();
     for number in 0..1001 {
@@ -374,7 +374,7 @@ fn rfq_027_a_batch_has_a_thousand_deltas_and_none_that_is_about_all() {
 }
 
 #[test]
-fn rfq_028_a_batch_ends_before_an_object_that_it_has_already() {
+fn rfq_028_a_batch_ends_before_a_repeated_object() {
     let mut queue = atomic();
     for text in ["a@1", "b@2", "a@3", "c@4", "c@5"] {
         queue.update(object(text));
@@ -410,7 +410,7 @@ fn ihc_12_batches() {
 }
 
 #[test]
-fn rfq_029_deltas_about_all_objects_are_alone() {
+fn rfq_029_collection_deltas_are_popped_alone() {
     let mut queue = atomic();
     queue.bookmark(version("1"));
     queue.add(object("a@2"));
@@ -448,7 +448,7 @@ fn rfq_031_a_batch_counts_for_all_its_deltas() {
 }
 
 #[test]
-fn an_emptied_queue_gives_back_the_room_of_a_long_list() {
+fn an_emptied_queue_frees_the_memory_of_a_long_list() {
     let mut queue = per_item();
     queue.replace((0..20_000).map(|number| object(&format!("a{number}@1"))).collect(), version("1"), &Known::default());
     while let Some(batch) = queue.pop(BATCH_LIMIT) {

@@ -110,7 +110,7 @@ fn fcs_001_every_write_takes_the_next_version() {
 }
 
 #[test]
-fn objects_come_as_values_as_json_and_as_objects() {
+fn objects_are_given_as_values_as_json_or_as_objects() {
     let source = pods();
     let mut typed = Pod::default();
     typed.metadata.name = Some("typed".into());
@@ -142,7 +142,7 @@ fn fcs_002_events_can_be_lost() {
 }
 
 #[test]
-fn fcs_003_a_list_has_everything_whatever_is_asked_for() {
+fn fcs_003_a_list_ignores_the_requested_version() {
     let source = pods();
     assert_eq!(list(&source).unwrap().1, "0");
     source.add(pod("b")).unwrap();
@@ -161,7 +161,7 @@ fn fcs_003_a_list_has_everything_whatever_is_asked_for() {
 }
 
 #[test]
-fn fcs_004_a_watch_begins_where_it_is_asked_to() {
+fn fcs_004_a_watch_starts_at_the_requested_version() {
     let source = pods();
     source.add(pod("a")).unwrap();
     source.modify(pod("a")).unwrap();
@@ -192,7 +192,7 @@ fn fcs_005_the_version_before_the_first_change_is_too_old() {
 }
 
 #[test]
-fn history_has_an_end() {
+fn the_history_is_bounded() {
     let source = pods();
     for _ in 0..10_002 {
         source.modify(pod("a")).unwrap();
@@ -229,7 +229,7 @@ fn fcs_007_after_a_shutdown_nothing_hangs() {
 }
 
 #[test]
-fn fcs_008_watches_of_everything_are_refused_unless_offered() {
+fn fcs_008_watch_list_is_refused_unless_enabled() {
     let source = pods();
     source.add(pod("a")).unwrap();
     assert!(!source.supports_watch_list());

@@ -39,7 +39,7 @@ fn paths_are_dropped() {
 }
 
 #[test]
-fn only_some_paths_are_kept_and_the_identity() {
+fn only_selected_paths_and_the_identity_are_kept() {
     let rest = keep_paths(["spec.nodeName"]).unwrap()(pod()).unwrap();
     assert_eq!((rest.kind(), rest.api_version(), rest.key().as_str()), ("Pod", "v1", "ns/a"));
     assert_eq!((rest.uid(), rest.resource_version(), rest.generation()), ("u", "7", None));

@@ -51,7 +51,7 @@ fn all(headers: &HeaderMap, name: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn trn_004_sec_38_what_a_request_carries_already_stays() {
+async fn trn_004_sec_38_existing_headers_of_a_request_are_kept() {
     for auth in [Auth::Token("ours".into()), Auth::Basic { username: "us".into(), password: "ours".into() }] {
         let credentials = credentials(auth, None).unwrap();
         let mut headers = HeaderMap::new();
@@ -66,7 +66,7 @@ async fn trn_004_sec_38_what_a_request_carries_already_stays() {
 }
 
 #[tokio::test]
-async fn trn_002_all_of_ours_is_there_before_any_layer_sees_the_request() {
+async fn trn_002_layers_see_requests_with_all_headers() {
     let made = headers(&credentials(Auth::Token("abc".into()), Some(jane())).unwrap()).await;
     assert_eq!(all(&made, "authorization"), ["Bearer abc"]);
     assert_eq!(all(&made, "user-agent"), ["tester/1"]);
@@ -80,7 +80,7 @@ async fn trn_002_all_of_ours_is_there_before_any_layer_sees_the_request() {
 }
 
 #[tokio::test]
-async fn trn_005_trn_006_impersonation_is_a_header_for_each_thing_said() {
+async fn trn_005_trn_006_each_impersonated_attribute_is_a_header() {
     let made = headers(&credentials(Auth::None, Some(jane())).unwrap()).await;
     assert_eq!(all(&made, "impersonate-user"), ["jane"]);
     assert_eq!(all(&made, "impersonate-uid"), ["u-1"]);
@@ -200,7 +200,7 @@ async fn sec_20_a_token_file_that_cannot_be_used_is_logged_without_its_content()
 }
 
 #[tokio::test(start_paused = true)]
-async fn trn_015_the_fallback_serves_until_the_file_is_there() {
+async fn trn_015_the_fallback_is_used_until_the_file_exists() {
     let folder = Folder::new();
     let credentials = token_file(folder.path("token"), Some("A")).unwrap();
     assert_eq!(authorization(&credentials).await, "Bearer A");
@@ -233,7 +233,7 @@ fn sec_22_odd_token_files_are_refused() {
 
 #[cfg(unix)]
 #[test]
-fn sec_22_a_pipe_is_refused_instead_of_waited_for() {
+fn sec_22_a_pipe_is_rejected_without_blocking() {
     let folder = Folder::new();
     let pipe = folder.path("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -266,7 +266,7 @@ async fn trn_016_a_401_forces_one_reread() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trn_015_one_reads_for_all() {
+async fn trn_015_concurrent_requests_share_one_read() {
     let folder = Folder::new();
     let credentials = std::sync::Arc::new(token_file(folder.write("token", "one"), None).unwrap());
     folder.write("token", "two");
@@ -289,7 +289,7 @@ async fn trn_015_one_reads_for_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_who_gives_up_leaves_the_reading_to_the_next() {
+async fn a_cancelled_read_of_the_token_file_is_taken_over() {
     let folder = Folder::new();
     let credentials = token_file(folder.write("token", "one"), None).unwrap();
     folder.write("token", "two");
@@ -347,7 +347,7 @@ async fn sec_3_no_secret_is_in_logged_headers() {
 }
 
 #[test]
-fn trn_007_the_front_proxy_says_who_it_is_and_nobody_else_does() {
+fn trn_007_front_proxy_headers_replace_those_of_the_request() {
     #[derive(Clone)]
     struct Echo;
     impl tower_service::Service<Request<()>> for Echo {

@@ -22,7 +22,7 @@ fn pod(folder: &Folder) -> Environment {
 }
 
 #[test]
-fn cfg_006_nothing_is_built_for_a_host_that_makes_no_sense() {
+fn cfg_006_an_invalid_host_builds_no_client() {
     let overrides = Overrides { server: Some("ftp://h".into()), ..Overrides::default() };
     let error = Config::from_kubeconfig_str("", &overrides).unwrap_err();
     assert!(matches!(error, ConfigError::Server { .. }), "{error}");
@@ -91,7 +91,7 @@ fn sec_2_secrets_cannot_be_shown_by_accident() {
 }
 
 #[test]
-fn cfg_016_the_anonymous_copy_keeps_everything_but_who_we_are() {
+fn cfg_016_the_anonymous_copy_keeps_everything_except_credentials() {
     let mut one = config("https://h/base");
     one.tls.ca = Some(Pem::Data("ca".into()));
     one.tls.server_name = Some("name".into());
@@ -135,7 +135,7 @@ fn sec_11_a_ca_that_would_not_be_used_is_an_error() {
 }
 
 #[test]
-fn sec_14_half_a_pair_is_an_error_in_a_config_made_by_hand() {
+fn sec_14_an_incomplete_pair_in_a_manual_config_is_an_error() {
     // client-go ignores an incomplete pair.
     for (certificate, key) in [("", "key"), ("certificate", "")] {
         let mut one = config("https://h");
@@ -146,7 +146,7 @@ fn sec_14_half_a_pair_is_an_error_in_a_config_made_by_hand() {
 }
 
 #[test]
-fn sec_15_credentials_do_not_go_in_the_clear() {
+fn sec_15_credentials_are_not_sent_in_cleartext() {
     let auths = [
         Auth::Token(Secret::new("canary")),
         Auth::TokenFile { path: "/t".into(), fallback: None },
@@ -191,7 +191,7 @@ fn sec_15_a_certificate_without_tls_is_an_error_everywhere() {
 }
 
 #[test]
-fn cfg_006_what_could_never_be_sent_is_refused_early_and_all_at_once() {
+fn cfg_006_invalid_settings_are_rejected_early_and_together() {
     let mut one = config("https://h");
     one.auth = Auth::Token(Secret::new("se\r\ncret"));
     one.impersonate = Some(Impersonate::default());
@@ -213,7 +213,7 @@ fn cfg_006_what_could_never_be_sent_is_refused_early_and_all_at_once() {
 }
 
 #[test]
-fn cfg_013_inside_a_cluster() {
+fn cfg_013_in_cluster_configuration() {
     let folder = Folder::new();
     let pod = pod(&folder);
     let one = pod.in_cluster(&Overrides::default()).unwrap();
@@ -236,7 +236,7 @@ fn cfg_013_inside_a_cluster() {
 }
 
 #[test]
-fn sec_23_fixed_places_and_brackets_around_ipv6() {
+fn sec_23_fixed_paths_and_brackets_around_ipv6() {
     assert_eq!(
         Environment::from_process().service_account,
         PathBuf::from("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -263,7 +263,7 @@ contexts: [{name: it, context: {cluster: c}}, {name: typo, context: {cluster: d}
 ";
 
 #[test]
-fn kcf_042_the_pod_counts_only_if_nothing_is_configured() {
+fn kcf_042_the_pod_is_used_only_if_nothing_is_configured() {
     let folder = Folder::new();
     let pod = pod(&folder);
     let with = |text: &str| {
@@ -335,7 +335,7 @@ fn kcf_044_the_namespace_of_the_pod() {
 }
 
 #[test]
-fn kcf_045_the_files_come_first_then_the_pod() {
+fn kcf_045_files_have_priority_over_the_pod() {
     // client-go's `GetConfig` tries the pod first, and then reads no file.
     let folder = Folder::new();
     folder.put("home/.kube/config", &format!("{FILE}current-context: it"));
@@ -355,7 +355,7 @@ fn kcf_046_no_server_is_guessed_where_none_is_configured() {
 }
 
 #[test]
-fn sec_25_an_untrusted_kubeconfig_can_only_name_a_server() {
+fn sec_25_an_untrusted_kubeconfig_can_only_select_a_server() {
     let text = |cluster: &str, user: &str| {
         format!(
             "clusters: [{{name: c, cluster: {{server: 'https://h', {cluster}}}}}]\n\
@@ -395,7 +395,7 @@ fn sec_25_an_untrusted_kubeconfig_can_only_name_a_server() {
 }
 
 #[test]
-fn trn_018_configurations_that_are_found_speak_http_as_their_environment_says() {
+fn trn_018_inferred_configurations_use_the_connection_settings_of_the_environment() {
     let folder = Folder::new();
     let connections = Connections { http: HttpVersions::Http1Only, ping_after: None, ..Connections::default() };
     let pod = Environment { connections: connections.clone(), ..pod(&folder) };
@@ -410,9 +410,9 @@ fn trn_018_configurations_that_are_found_speak_http_as_their_environment_says() 
 
 /// The environment of a process can only be tested in a process of its own: this test starts itself again.
 #[test]
-fn trn_018_kubeconfigs_and_the_environment_of_the_process_are_heard() {
+fn trn_018_kubeconfigs_use_the_environment_of_the_process() {
     const MARK: &str = "EVENKEEL_TEST_OF_THE_ENVIRONMENT";
-    let name = "config::tests::trn_018_kubeconfigs_and_the_environment_of_the_process_are_heard";
+    let name = "config::tests::trn_018_kubeconfigs_use_the_environment_of_the_process";
     if std::env::var_os(MARK).is_none() {
         let mut again = std::process::Command::new(std::env::current_exe().unwrap());
         again.args(["--exact", name]).env(MARK, "1").env("DISABLE_HTTP2", "1").env("HTTP2_PING_TIMEOUT_SECONDS", "7");

@@ -158,7 +158,7 @@ async fn pg_003_the_version_is_for_the_first_page_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn qhc_23_pg_004_a_page_that_expired_is_made_up_for_by_a_full_list() {
+async fn qhc_23_pg_004_an_expired_page_falls_back_to_a_full_list() {
     let server = Server::expiring(21, 2);
     let params = ListParams::default().exactly_at("rv:10");
     let listing = server.pager(params).list().await.unwrap();
@@ -181,7 +181,7 @@ async fn pg_004_without_the_fallback_or_on_the_first_page_expiry_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pg_005_dropping_ends_it_between_pages() {
+async fn pg_005_dropping_stops_between_pages() {
     let requests = Rc::new(Cell::new(0));
     let count = Rc::clone(&requests);
     let source = move |_: ListParams| {
@@ -199,7 +199,7 @@ async fn pg_005_dropping_ends_it_between_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pg_006_no_more_is_read_ahead_than_was_allowed() {
+async fn pg_006_the_prefetch_is_bounded() {
     // Better: the type excludes a negative buffer.
     for prefetch in [0, 1, 3] {
         let server = Server::of(200);
@@ -256,7 +256,7 @@ async fn pg_007_dropping_the_stream_requests_no_more_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn qhc_23_pg_008_a_stream_hands_out_what_was_there_and_then_the_error() {
+async fn qhc_23_pg_008_a_stream_yields_the_received_objects_and_then_the_error() {
     let server = Server::expiring(21, 2);
     let (names, error) = drain(server.pager(ListParams::default()).stream()).await;
     assert_eq!(names, expected(0..10));
@@ -301,7 +301,7 @@ async fn pg_010_a_detached_object_does_not_keep_its_page() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sec_47_a_server_that_leads_in_circles_is_not_followed() {
+async fn sec_47_cyclic_continue_tokens_are_an_error() {
     let circle = |params: ListParams| {
         let next = if params.continue_token == "a" { "b" } else { "a" };
         std::future::ready(Ok(page(0..1, "7", next)))
@@ -314,7 +314,7 @@ async fn sec_47_a_server_that_leads_in_circles_is_not_followed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_without_objects_are_passed_over() {
+async fn empty_pages_are_skipped() {
     let source = |params: ListParams| {
         let nth: u32 = params.continue_token.parse().unwrap_or(0);
         let next = if nth < 30 { (nth + 1).to_string() } else { String::new() };

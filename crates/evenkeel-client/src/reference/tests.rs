@@ -25,7 +25,7 @@ fn reference(api_version: &str, kind: &str) -> ObjectReference {
 }
 
 #[test]
-fn rf_001_a_reference_is_its_own() {
+fn rf_001_a_reference_to_a_reference_is_the_same() {
     // Better: there is no nil.
     let same = reference("v1", "Pod");
     assert_eq!(same.to_reference(), same);

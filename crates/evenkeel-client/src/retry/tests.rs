@@ -78,7 +78,7 @@ async fn rt_002_the_last_error_is_returned_when_attempts_run_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rt_003_conflicts_are_tried_again() {
+async fn rt_003_conflicts_are_retried() {
     let (result, attempts) = scripted(vec![Err(conflict()), Err(conflict()), Ok(1)]).await;
     assert_eq!((result.unwrap(), attempts), (1, 3));
     let bare = Error::Api { request: request(), status: Box::new(Status::failure(409, "".into(), "")) };
@@ -120,7 +120,7 @@ async fn rt_005_the_final_error_is_returned_with_the_conflict_as_its_source() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rt_006_a_signal_cuts_waits_and_attempts_short() {
+async fn rt_006_a_signal_cancels_waits_and_attempts() {
     // Better: it can be cancelled, also during a wait.
     let slow = Backoff { duration: Duration::from_secs(60), ..DEFAULT_RETRY };
     let begin = Instant::now();

@@ -138,7 +138,7 @@ fn sec_1_no_kubeconfig_shows_a_credential() {
 }
 
 #[test]
-fn sec_1_what_is_wrong_with_a_text_is_told_without_the_text() {
+fn sec_1_syntax_errors_do_not_quote_the_text() {
     listen();
     let data = BASE64_STANDARD.encode(CANARY);
     for text in [
@@ -178,7 +178,7 @@ fn sec_1_what_is_wrong_with_a_text_is_told_without_the_text() {
 }
 
 #[test]
-fn sec_1_no_client_can_be_made_and_no_credential_is_the_reason() {
+fn sec_1_build_errors_show_no_credential() {
     listen();
     let refused = |change: &dyn Fn(&mut Config)| {
         let mut one = config();

@@ -173,7 +173,7 @@ pub(crate) fn assert_nothing_was_heard() -> String {
 }
 
 #[test]
-fn the_ear_is_not_deaf() {
+fn the_log_capture_detects_the_canary() {
     listen();
     let heard = |text: &str| {
         PANIC.set(Some(String::new()));

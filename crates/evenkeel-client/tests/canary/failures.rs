@@ -90,7 +90,7 @@ fn answers() -> Vec<(u16, String, String)> {
 }
 
 #[tokio::test]
-async fn sec_5_no_failure_shows_who_we_are() {
+async fn sec_5_no_failure_shows_credentials() {
     listen();
     let file = TokenFile::new("failures");
     for (code, headers, body) in answers() {
@@ -146,7 +146,7 @@ async fn sec_5_no_failure_shows_who_we_are() {
 }
 
 #[tokio::test]
-async fn sec_5_headers_of_a_user_are_as_secret_as_ours() {
+async fn sec_5_user_headers_are_not_shown() {
     listen();
     let names = [AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE, HeaderName::from_static("x-remote-user")];
     for name in names {
@@ -161,7 +161,7 @@ async fn sec_5_headers_of_a_user_are_as_secret_as_ours() {
 }
 
 #[tokio::test]
-async fn sec_5_servers_that_do_not_answer_properly() {
+async fn sec_5_errors_of_malformed_responses_show_no_credential() {
     listen();
     let file = TokenFile::new("improper");
     let nonsense =
@@ -190,7 +190,7 @@ async fn sec_5_servers_that_do_not_answer_properly() {
 }
 
 #[tokio::test]
-async fn sec_39_sec_5_a_redirect_takes_no_credential_along() {
+async fn sec_39_sec_5_a_redirect_carries_no_credential() {
     listen();
     let elsewhere = Puppet::http(200, JSON, "{}").await;
     for redirects in [Redirects::Refuse, Redirects::SameOrigin] {

@@ -19,7 +19,7 @@ async fn try_through(scheme: &str, proxy: &Puppet) {
 }
 
 #[tokio::test]
-async fn sec_52_sec_5_a_proxy_that_refuses_does_not_give_us_away() {
+async fn sec_52_sec_5_a_refusing_proxy_causes_no_credential_in_errors() {
     listen();
     let answers = [
         format!("HTTP/1.1 407 {CANARY}\r\nproxy-authenticate: Basic realm={CANARY}\r\n\r\n{CANARY}"),
@@ -40,7 +40,7 @@ async fn sec_52_sec_5_a_proxy_that_refuses_does_not_give_us_away() {
 }
 
 #[tokio::test]
-async fn sec_52_sec_5_a_socks_proxy_that_refuses_does_not_give_us_away() {
+async fn sec_52_sec_5_a_refusing_socks_proxy_causes_no_credential_in_errors() {
     listen();
     // It asks for name and password, and then does not like them; or likes them, and goes nowhere.
     for answer in [&b"\x05\x02\x01\x01"[..], b"\x05\x02\x01\x00\x05\x05\x00\x01\x00\x00\x00\x00\x00\x00", b"\x05\xff"] {

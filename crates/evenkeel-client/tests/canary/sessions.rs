@@ -38,12 +38,12 @@ fn users(server: &ApiServer) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn sec_5_a_session_with_a_token_leaves_no_trace_of_it() {
+async fn sec_5_a_session_with_a_token_does_not_log_it() {
     session(Wire::Json).await;
 }
 
 #[tokio::test]
-async fn sec_5_a_session_in_protobuf_leaves_no_trace_of_what_it_was_about() {
+async fn sec_5_a_protobuf_session_logs_no_contents() {
     session(Wire::Protobuf).await;
 }
 
@@ -111,7 +111,7 @@ async fn session(wire: Wire) {
 }
 
 #[tokio::test]
-async fn sec_5_tokens_that_the_server_makes_or_refuses_are_not_shown() {
+async fn sec_5_issued_and_rejected_tokens_are_not_shown() {
     listen();
     let server = token_server().await;
     let mut known = config(&server);

@@ -51,7 +51,7 @@ async fn fifty_watches_share_one_connection() {
 }
 
 #[tokio::test]
-async fn watches_beyond_what_a_connection_carries_get_another() {
+async fn watches_beyond_the_stream_limit_use_another_connection() {
     let (server, client) = secure().await;
     let maps = client.core_v1().config_maps("default");
     let mut watches = open(&maps, 120).await;
@@ -82,7 +82,7 @@ async fn without_http2_each_watch_has_its_connection() {
 }
 
 #[tokio::test]
-async fn a_watch_that_nobody_reads_holds_up_nobody() {
+async fn an_unread_watch_blocks_no_other() {
     for http in [HttpVersions::Any, HttpVersions::Http1Only] {
         let server = ApiServer::builder().tls().start().await.unwrap();
         let mut config = config(&server);
@@ -109,7 +109,7 @@ async fn a_watch_that_nobody_reads_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn when_the_client_is_gone_so_are_its_connections() {
+async fn dropping_the_client_closes_its_connections() {
     let (server, client) = secure().await;
     let maps = client.core_v1().config_maps("default");
     let mut watches = open(&maps, 3).await;
@@ -144,7 +144,7 @@ async fn dropping_a_call_that_hangs_leaves_the_connection_to_others() {
 }
 
 #[test]
-fn a_client_is_made_outside_of_runtimes_and_used_in_several() {
+fn a_client_is_built_outside_of_runtimes_and_used_in_several() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let servers = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let server = servers.block_on(ApiServer::builder().tls().start()).unwrap();

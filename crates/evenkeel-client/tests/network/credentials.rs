@@ -39,7 +39,7 @@ fn with_token(server: &ApiServer, token: &str) -> Config {
 }
 
 #[tokio::test]
-async fn trn_011_a_certificate_says_who_we_are() {
+async fn trn_011_a_client_certificate_authenticates() {
     let server = guarded(&[]).await;
     let me = whoami(&Client::new(config(&server)).unwrap()).await.unwrap();
     assert!(me.groups.contains(&"system:masters".to_owned()), "{:?}", me.groups);
@@ -47,7 +47,7 @@ async fn trn_011_a_certificate_says_who_we_are() {
 }
 
 #[tokio::test]
-async fn a_token_says_who_we_are_and_a_wrong_one_is_told() {
+async fn a_token_authenticates_and_a_wrong_one_is_an_error() {
     let server = guarded(&[("secret-of-ann", "ann")]).await;
     assert_eq!(whoami(&Client::new(with_token(&server, "secret-of-ann")).unwrap()).await.unwrap().name, "ann");
 
@@ -62,7 +62,7 @@ async fn a_token_says_who_we_are_and_a_wrong_one_is_told() {
 }
 
 #[tokio::test]
-async fn whoever_says_nothing_is_nobody() {
+async fn without_credentials_a_client_is_anonymous() {
     let server = ApiServer::builder().tls().anonymous(true).start().await.unwrap();
     let anonymous = whoami(&Client::new(without_credentials(&server)).unwrap()).await.unwrap();
     assert_eq!(anonymous.name, "system:anonymous");
@@ -74,7 +74,7 @@ async fn whoever_says_nothing_is_nobody() {
 }
 
 #[tokio::test]
-async fn trn_005_acting_as_somebody_else() {
+async fn trn_005_impersonation() {
     let server = guarded(&[]).await;
     let mut config = config(&server);
     config.impersonate = Some(Impersonate {
@@ -112,7 +112,7 @@ impl Drop for TokenFile {
 }
 
 #[tokio::test]
-async fn trn_016_a_token_that_was_renewed_is_found_after_a_401() {
+async fn trn_016_a_rotated_token_is_read_after_a_401() {
     // Better than client-go, whose token file is read again when its time has come, whatever the server says.
     let server = guarded(&[("first", "ann"), ("second", "ann-renewed")]).await;
     let file = TokenFile::new("rotated", "first\n");
@@ -149,10 +149,10 @@ async fn trn_016_a_token_that_was_renewed_is_found_after_a_401() {
 }
 
 /// The test that runs this program a second time, in an environment of its own.
-const INFERRED: &str = "credentials::a_client_is_found_in_the_environment";
+const INFERRED: &str = "credentials::a_client_is_inferred_from_the_environment";
 
 #[tokio::test]
-async fn a_client_is_found_in_the_environment() {
+async fn a_client_is_inferred_from_the_environment() {
     if std::env::var_os("EVENKEEL_TEST_INFERS").is_some() {
         let client = Client::infer().await.unwrap();
         assert_eq!(client.config().namespace, "default");

@@ -45,7 +45,7 @@ async fn large_writes_and_reads_share_a_connection_and_its_window() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_gives_up_at_whatever_moment_leaves_no_trace() {
+async fn a_request_cancelled_at_any_point_leaves_no_state() {
     for http in [HttpVersions::Any, HttpVersions::Http1Only] {
         let (server, maps) = start(http).await;
         maps.create(&config_map("a")).await.unwrap();

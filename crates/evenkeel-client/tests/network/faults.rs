@@ -66,7 +66,7 @@ fn fault(error: &Error) -> TransportFault {
 }
 
 #[tokio::test]
-async fn nobody_listens_is_told_at_once() {
+async fn a_closed_port_is_reported_at_once() {
     for http in [HttpVersions::Http1Only, HttpVersions::Any] {
         let server = ApiServer::builder().tls().start().await.unwrap();
         server.faults().refuse_connections(true);
@@ -122,7 +122,7 @@ async fn rrt_004_a_read_survives_lost_connections_and_a_write_does_not() {
 }
 
 #[tokio::test]
-async fn res_007_an_answer_that_is_cut_is_an_error_and_not_half_an_answer() {
+async fn res_007_a_truncated_body_is_an_error_and_not_a_partial_result() {
     for house in House::both().await {
         for bytes in [0, 40] {
             house.server.faults().add(Rule::new(Action::Reset { after_bytes: bytes }).times(1));
@@ -137,7 +137,7 @@ async fn res_007_an_answer_that_is_cut_is_an_error_and_not_half_an_answer() {
 }
 
 #[tokio::test]
-async fn all_connections_break_and_all_watches_say_so() {
+async fn broken_connections_fail_all_watches() {
     for house in House::both().await {
         let mut watches = Vec::new();
         for _ in 0..5 {
@@ -162,7 +162,7 @@ async fn all_connections_break_and_all_watches_say_so() {
 }
 
 #[tokio::test]
-async fn wch_007_half_an_event_ends_the_watch_and_the_next_one_has_it() {
+async fn wch_007_a_truncated_event_ends_the_watch_and_the_next_watch_delivers_it() {
     for house in House::both().await {
         let mut watch = house.watch().await;
         let mut other = house.watch().await;
@@ -182,7 +182,7 @@ async fn wch_007_half_an_event_ends_the_watch_and_the_next_one_has_it() {
 }
 
 #[tokio::test]
-async fn events_come_whole_however_they_are_cut_up() {
+async fn events_are_decoded_from_any_chunks() {
     for house in House::both().await {
         house.server.faults().add(Rule::watch(WatchAction::SplitFrame { sizes: vec![1, 7, 30] }));
         let mut watch = house.watch().await;
@@ -193,7 +193,7 @@ async fn events_come_whole_however_they_are_cut_up() {
 }
 
 #[tokio::test]
-async fn a_version_that_is_too_old_is_told_at_the_start_and_in_the_middle() {
+async fn an_expired_version_is_reported_at_the_start_and_within_a_watch() {
     for house in House::both().await {
         let version = house.maps.get("a").await.unwrap().resource_version().to_owned();
         let expire = |form| Rule::watch(WatchAction::Expire { event: 0, form }).times(1);
@@ -222,7 +222,7 @@ async fn a_version_that_is_too_old_is_told_at_the_start_and_in_the_middle() {
 }
 
 #[tokio::test]
-async fn trn_019_after_a_timeout_only_http2_uses_its_connection_again() {
+async fn trn_019_after_a_timeout_only_http2_reuses_its_connection() {
     for (house, connections) in House::both().await.into_iter().zip([2, 1]) {
         house.server.faults().add(Rule::new(Action::Hang).times(1));
         let late = Duration::from_millis(50);
@@ -235,7 +235,7 @@ async fn trn_019_after_a_timeout_only_http2_uses_its_connection_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_restarts_is_found_again() {
+async fn a_restarted_server_is_reconnected() {
     for http in [HttpVersions::Http1Only, HttpVersions::Http2Only] {
         let server = ApiServer::start().await.unwrap();
         let address: SocketAddr = server.url().trim_start_matches("http://").parse().unwrap();

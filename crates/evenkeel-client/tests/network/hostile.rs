@@ -49,7 +49,7 @@ async fn refused(raw: &Raw, change: impl FnOnce(&mut Config)) -> Error {
 }
 
 #[tokio::test]
-async fn chc_04_a_read_is_repeated_after_a_reset_and_a_write_is_not() {
+async fn chc_04_a_read_is_retried_after_a_reset_and_a_write_is_not() {
     let raw = Raw::start([vec![Act::Reset], say(found())]).await;
     let once = |config: &mut Config| config.retry.max_retries = 1;
     soon(maps(&raw, once).get("a").into_future()).await.unwrap();
@@ -67,7 +67,7 @@ async fn chc_04_a_read_is_repeated_after_a_reset_and_a_write_is_not() {
 }
 
 #[tokio::test]
-async fn a_connection_that_died_of_boredom_is_no_error_of_a_read() {
+async fn a_read_on_a_closed_idle_connection_is_retried() {
     // Closed by the server in the moment in which it is used again: nothing is awaited, and the request succeeds.
     let raw = Raw::start([say(found()), vec![Act::Close], say(found())]).await;
     let maps = maps(&raw, |config| config.retry.max_retries = 0);
@@ -83,7 +83,7 @@ async fn a_connection_that_died_of_boredom_is_no_error_of_a_read() {
 }
 
 #[tokio::test]
-async fn res_007_half_an_answer_is_an_error() {
+async fn res_007_a_partial_response_is_an_error() {
     let whole = found();
     let half = whole[..whole.len() - 20].to_vec();
     for end in [Act::Close, Act::Reset] {
@@ -108,7 +108,7 @@ async fn res_007_half_an_answer_is_an_error() {
 }
 
 #[tokio::test]
-async fn wch_007_half_an_event_is_none() {
+async fn wch_007_a_truncated_event_is_not_delivered() {
     let event = format!("{}\n", json!({"type": "ADDED", "object": object("a")}));
     let half = &event[..event.len() / 2];
     // Cut off between chunks, and between events: the connection was lost.
@@ -132,7 +132,7 @@ async fn wch_007_half_an_event_is_none() {
 }
 
 #[tokio::test]
-async fn chc_03_a_storm_of_429s_is_weathered_with_the_whole_body_every_time() {
+async fn chc_03_429s_are_retried_with_the_whole_body_every_time() {
     let busy = || say(answer(429, "retry-after: 0\r\n", ""));
     let raw = Raw::start([busy(), busy(), busy(), say(json_answer(201, &object("a")))]).await;
     let mut map = config_map("a");
@@ -149,7 +149,7 @@ async fn chc_03_a_storm_of_429s_is_weathered_with_the_whole_body_every_time() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_meets_the_calls_end() {
+async fn a_server_without_a_response_exceeds_the_timeout() {
     // It never does, so however slow this machine is, time runs out.
     let late = Duration::from_millis(50);
     let head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n".to_vec();
@@ -166,7 +166,7 @@ async fn a_server_that_never_answers_meets_the_calls_end() {
 }
 
 #[tokio::test]
-async fn answers_that_no_api_server_gives() {
+async fn malformed_responses_are_errors() {
     let html = |code| answer(code, "content-type: text/html\r\n", "<h1>Log in here</h1>");
     let raw = Raw::saying(html(200)).await;
     let error = refused(&raw, |_| ()).await;
@@ -190,7 +190,7 @@ async fn answers_that_no_api_server_gives() {
 }
 
 #[tokio::test]
-async fn sec_40_sec_41_sec_45_answers_that_are_too_large_are_given_up() {
+async fn sec_40_sec_41_sec_45_oversized_responses_are_errors() {
     let mut large = object("a");
     large["data"]["k"] = json!("x".repeat(5000));
     let raw = Raw::saying(json_answer(200, &large)).await;
@@ -229,7 +229,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn sec_42_bombs_do_not_go_off() {
+async fn sec_42_decompression_bombs_are_rejected() {
     let headers = "content-type: application/json\r\ncontent-encoding: gzip\r\n";
     let raw = Raw::saying(answer(200, headers, gzip(object("a").to_string().as_bytes()))).await;
     soon(maps(&raw, |_| ()).get("a").into_future()).await.unwrap();
@@ -249,7 +249,7 @@ async fn sec_42_bombs_do_not_go_off() {
 }
 
 #[tokio::test]
-async fn sec_39_nobody_is_sent_elsewhere() {
+async fn sec_39_redirects_to_another_server_are_refused() {
     let elsewhere = Raw::saying(found()).await;
     let to = |place: &str| say(answer(302, &format!("location: {place}\r\n"), ""));
     let raw = Raw::start([to(&format!("{}/api", elsewhere.url))]).await;
@@ -279,7 +279,7 @@ async fn sec_39_nobody_is_sent_elsewhere() {
 }
 
 #[tokio::test]
-async fn somebody_else_listens_there() {
+async fn a_server_of_another_protocol_is_a_protocol_error() {
     for garbage in ["SSH-2.0-OpenSSH_9.6\r\n", "\0\0\0\0\0\0\0\0\0\0\0\0", "HTTP/1.1 abc\r\n\r\n"] {
         let raw = Raw::start([vec![Act::Say(garbage.into()), Act::Hang]]).await;
         let error = refused(&raw, |_| ()).await;

@@ -162,7 +162,7 @@ async fn trn_020_a_plain_server_too() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_refuses_is_told_by_name_and_without_the_password() {
+async fn the_error_of_a_refusing_proxy_names_it_without_the_password() {
     let server = ApiServer::builder().tls().start().await.unwrap();
     for kind in [Kind::Connect, Kind::Socks5] {
         let proxy = Middle::start(kind).await;

@@ -107,7 +107,7 @@ async fn a_certificate_is_valid_for_its_time_and_its_name() {
 }
 
 #[tokio::test]
-async fn another_authority_is_not_trusted() {
+async fn another_ca_is_not_trusted() {
     let server = ApiServer::builder().tls().start().await.unwrap();
     let another = ApiServer::builder().tls().start().await.unwrap();
     version(config(&server)).await.unwrap();
@@ -131,7 +131,7 @@ async fn another_authority_is_not_trusted() {
 }
 
 #[tokio::test]
-async fn one_side_speaks_tls_and_the_other_does_not() {
+async fn a_tls_mismatch_is_an_error() {
     // A plain server at an https URL.
     let plain = ApiServer::start().await.unwrap();
     let (fault, text) = refused(at(&plain.url().replace("http://", "https://"))).await;
@@ -168,7 +168,7 @@ async fn one_side_speaks_tls_and_the_other_does_not() {
 }
 
 #[tokio::test]
-async fn http2_is_spoken_only_with_those_who_speak_it() {
+async fn http2_is_used_only_with_servers_that_support_it() {
     // This one does not take part in the choice of a protocol.
     let vouched = Vouched::start("127.0.0.1", (2020, 4000)).await;
     let mut config = vouched.config();
@@ -180,7 +180,7 @@ async fn http2_is_spoken_only_with_those_who_speak_it() {
 }
 
 #[tokio::test]
-async fn credentials_do_not_go_over_plain_http_to_other_machines() {
+async fn credentials_are_not_sent_over_plain_http_to_other_machines() {
     let mut config = at("http://192.0.2.1:8080");
     config.auth = evenkeel_client::config::Auth::Token("secret".into());
     let error = Client::new(config).unwrap_err();

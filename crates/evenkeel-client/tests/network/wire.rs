@@ -13,7 +13,7 @@ use crate::support::{Tap, at, config, config_map, deserted, error_chain, reached
 const BOTH: [HttpVersions; 2] = [HttpVersions::Http1Only, HttpVersions::Any];
 
 #[tokio::test]
-async fn a_request_says_where_it_goes_who_asks_and_what_is_understood() {
+async fn a_request_has_host_user_agent_and_accept_headers() {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
     let raw = Raw::saying(json_answer(200, &map)).await;
     let below = format!("{}/k8s/clusters/c-1/", raw.url);
@@ -29,7 +29,7 @@ async fn a_request_says_where_it_goes_who_asks_and_what_is_understood() {
 }
 
 #[tokio::test]
-async fn the_connection_is_not_used_again_if_the_server_does_not_want_it() {
+async fn connection_close_prevents_reuse() {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}).to_string();
     let closing = answer(200, "content-type: application/json\r\nconnection: close\r\n", &map);
     let until_the_end = format!("HTTP/1.0 200 OK\r\ncontent-type: application/json\r\n\r\n{map}");
@@ -49,7 +49,7 @@ async fn the_connection_is_not_used_again_if_the_server_does_not_want_it() {
 }
 
 #[tokio::test]
-async fn trn_021_large_answers_come_compressed_unless_that_is_not_wanted() {
+async fn trn_021_large_responses_are_compressed_unless_disabled() {
     for http in BOTH {
         for compression in [true, false] {
             let server = ApiServer::builder().tls().start().await.unwrap();
@@ -70,7 +70,7 @@ async fn trn_021_large_answers_come_compressed_unless_that_is_not_wanted() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large_for_the_server_is_told_so() {
+async fn a_body_above_the_servers_limit_is_413() {
     for http in BOTH {
         let server = ApiServer::builder().tls().start().await.unwrap();
         let mut config = config(&server);
@@ -85,7 +85,7 @@ async fn a_body_that_is_too_large_for_the_server_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_watch_ends_when_it_was_said_to() {
+async fn a_watch_ends_after_its_timeout() {
     for http in BOTH {
         let server = ApiServer::builder().tls().start().await.unwrap();
         let mut config = config(&server);

@@ -107,7 +107,7 @@ fn metadata_may_precede_or_follow_the_items() {
 }
 
 #[test]
-fn empty_lists_come_in_two_forms() {
+fn empty_lists_have_two_forms() {
     for list in [r#"{"items":[]}"#, r#"{"items":null,"metadata":{}}"#, r#"{ "items" : [ ] }"#] {
         let out = read_list([list.as_bytes()]);
         assert!(out.len() == 1 && out[0].starts_with("ListMeta"), "{out:?}");
@@ -115,7 +115,7 @@ fn empty_lists_come_in_two_forms() {
 }
 
 #[test]
-fn a_body_that_is_no_list_is_an_error() {
+fn a_body_that_is_not_a_list_is_an_error() {
     for (text, error) in [
         (r#"{"kind":"Status","status":"Failure"}"#, "expected a list, found Status"),
         ("{}", "expected a list, found an object without items"),

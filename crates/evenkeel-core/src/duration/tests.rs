@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn no_factor_makes_a_time_panic() {
+fn no_factor_causes_a_panic() {
     let second = Duration::from_secs(1);
     assert_eq!(scale(second, 2.5), Duration::from_millis(2500));
     assert_eq!(scale(second, f64::NAN), second);
@@ -11,7 +11,7 @@ fn no_factor_makes_a_time_panic() {
 }
 
 #[test]
-fn what_go_reads_is_read() {
+fn the_durations_of_go_are_parsed() {
     for (text, nanos) in [
         ("0", 0),
         ("-0", 0),

@@ -75,7 +75,7 @@ fn rl_003_wqu_012_no_number_of_failures_overflows() {
 }
 
 #[test]
-fn rl_003_a_first_wait_of_nothing_or_of_too_much_stays_what_it_is() {
+fn rl_003_a_first_wait_of_zero_or_above_the_maximum_is_constant() {
     assert_eq!(waits(&Exponential::new(Duration::ZERO, SECOND), 3), [Duration::ZERO; 3]);
     assert_eq!(waits(&Exponential::new(2 * SECOND, SECOND), 3), [SECOND; 3]);
     assert_eq!(waits(&Exponential::new(SECOND, Duration::ZERO), 3), [Duration::ZERO; 3]);
@@ -111,7 +111,7 @@ fn rl_008_wqu_015_the_longest_wait_of_all_members_counts() {
 }
 
 #[test]
-fn rl_008_wqu_015_every_member_hears_of_every_failure_and_every_success() {
+fn rl_008_wqu_015_every_member_receives_every_failure_and_every_forget() {
     let (first, last) = (Arc::new(Spy::default()), Arc::new(Spy::default()));
     let limiter = MaxOf::<str>::new()
         .and(Arc::clone(&first))
@@ -128,7 +128,7 @@ fn rl_008_wqu_015_every_member_hears_of_every_failure_and_every_success() {
 }
 
 #[test]
-fn rl_009_wqu_016_a_wait_that_is_too_long_is_cut_off() {
+fn rl_009_wqu_016_a_wait_is_capped() {
     let limiter = MaxWait::new(FastSlow::new(5 * MS, 1000 * SECOND, 100), 500 * SECOND);
     let waits = waits(&limiter, 200);
     assert_eq!(waits[..100], [5 * MS; 100]);
@@ -137,7 +137,7 @@ fn rl_009_wqu_016_a_wait_that_is_too_long_is_cut_off() {
 }
 
 #[test]
-fn rl_009_wqu_016_the_limiter_behind_it_goes_on_as_usual() {
+fn rl_009_wqu_016_the_inner_limiter_is_unaffected_by_the_cap() {
     let now = Instant::now();
     let limiter = MaxWait::new(Arc::new(Bucket::new(1.0, 1).unwrap()), 2 * SECOND);
     let waits: Vec<_> = (0..5).map(|_| limiter.when("one", 1, now)).collect();
@@ -186,7 +186,7 @@ fn rl_012_keys_that_keep_failing_do_not_slow_down_others_unless_they_share_a_buc
 }
 
 #[test]
-fn qhc_11_a_storm_of_150_keys_meets_the_default_limiter() {
+fn qhc_11_150_failing_keys_with_the_default_limiter() {
     let limiter = default_controller_limiter::<u32>();
     let now = Instant::now();
     let waits: Vec<_> = (1..=150).map(|key| limiter.when(&key, 1, now)).collect();

@@ -59,7 +59,7 @@ impl Driven {
 }
 
 #[test]
-fn wq_015_finishing_a_key_that_is_gone_is_ignored() {
+fn wq_015_finishing_a_removed_key_is_ignored() {
     let mut driven = driven();
     driven.add(1, 0);
     let taken = driven.take(0).unwrap();
@@ -85,7 +85,7 @@ fn wq_016_finishing_a_key_that_is_queued_and_not_processing_is_ignored() {
 }
 
 #[test]
-fn dq_004_when_the_last_key_is_due_nothing_is_waited_for() {
+fn dq_004_no_timer_remains_after_the_last_due_key() {
     // A key is moved once for each digit of its time: some of these use up the effort of a call with the very last key.
     for (many, time) in [(1, 1), (1023, 1), (1024, 1), (1025, 1), (2048, 63), (681, 5000), (682, 5000), (683, 5000)] {
         let mut driven = driven();
@@ -138,7 +138,7 @@ fn dq_011_keys_of_one_time_stay_in_order_while_their_ring_is_being_spread() {
 }
 
 #[test]
-fn dq_010_times_of_all_sizes_come_in_order() {
+fn dq_010_keys_of_any_delay_are_due_in_order() {
     let mut driven = driven();
     let mut random = fastrand::Rng::with_seed(10);
     let mut expected: Vec<_> = (0..20_000_u32).map(|key| (1 + (random.u64(..) >> random.u32(20..64)), key)).collect();
@@ -158,7 +158,7 @@ fn dq_010_times_of_all_sizes_come_in_order() {
 }
 
 #[test]
-fn wq_026_a_burst_leaves_nothing_behind() {
+fn wq_026_a_burst_leaves_no_memory() {
     let mut driven = driven();
     for _ in 0..3 {
         (0..100_000).for_each(|key| _ = driven.machine.add(driven.hasher.hash_one(key), key, key as i32 % 5, at(0)));
@@ -169,7 +169,7 @@ fn wq_026_a_burst_leaves_nothing_behind() {
 }
 
 #[test]
-fn dq_015_keys_that_are_flushed_are_due_long_ago() {
+fn dq_015_flushed_keys_are_due_at_once() {
     let mut driven = driven();
     driven.add_at(1, 1_000_000, 0);
     driven.machine.drain(true);

@@ -1,6 +1,6 @@
 use super::*;
 
 #[test]
-fn the_host_has_a_name() {
+fn the_host_name_is_not_empty() {
     assert!(!hostname().is_empty());
 }

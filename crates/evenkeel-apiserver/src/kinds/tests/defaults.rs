@@ -72,7 +72,7 @@ fn obj_14_defaulting_twice_changes_nothing() {
 }
 
 #[test]
-fn obj_14_what_is_given_is_kept() {
+fn obj_14_given_values_are_kept() {
     let mut given = deployment();
     given["spec"]["strategy"] = json!({"type": "Recreate"});
     given["spec"]["replicas"] = json!(0);

@@ -35,7 +35,7 @@ fn empty() -> Indexer<Untyped> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dfq_027_a_pop_waits_while_there_is_nothing_and_until_it_is_closed() {
+async fn dfq_027_a_pop_waits_for_a_delta_or_the_close() {
     let (mut producer, mut consumer) = channel("things", DeltaFifo::new(), empty());
     let reader = tokio::spawn(async move {
         let first = consumer.pop().await.map(said);
@@ -77,7 +77,7 @@ async fn rfq_007_queued_deltas_are_delivered_after_closing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fif_005_a_pop_waits_while_there_is_nothing_and_until_it_is_closed() {
+async fn fif_005_a_pop_waits_for_a_delta_or_the_close() {
     let (mut producer, mut consumer) = channel("things", Fifo::new(), empty());
     producer.add(object("a@1")).unwrap();
     producer.add(object("a@2")).unwrap();
@@ -104,7 +104,7 @@ async fn dropping_the_last_producer_closes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dfq_029_one_can_push_while_a_batch_is_processed() {
+async fn dfq_029_pushes_succeed_while_a_batch_is_processed() {
     let (mut producer, mut consumer) = channel("things", DeltaFifo::new(), empty());
     producer.add(object("a@1")).unwrap();
     let popped = consumer.pop().await.unwrap();
@@ -150,7 +150,7 @@ fn dfq_029_a_list_that_is_being_processed_counts_as_all_that_is_known() {
 }
 
 #[test]
-fn rfq_033_no_room_from_two_thousand_on() {
+fn rfq_033_the_queue_is_full_at_two_thousand() {
     assert_eq!(BACKLOG_LIMIT, 2000);
     let (mut producer, mut consumer) = atomic();
     for number in 0..1999 {
@@ -166,7 +166,7 @@ fn rfq_033_no_room_from_two_thousand_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ihc_14_a_producer_waits_while_too_much_is_left() {
+async fn ihc_14_a_producer_waits_while_the_queue_is_full() {
     let (mut producer, mut consumer) = atomic();
     producer.add(object("first@1")).unwrap();
     let popped = consumer.pop().await.unwrap();
@@ -229,7 +229,7 @@ fn dfq_030_a_batch_that_is_dropped_unread_is_processed() {
 }
 
 #[test]
-fn without_a_consumer_nothing_is_kept() {
+fn without_a_consumer_nothing_is_queued() {
     let (mut producer, consumer) = atomic();
     producer.replace(objects(&["a@1"]), version("1")).unwrap();
     for number in 0..BACKLOG_LIMIT {
@@ -248,7 +248,7 @@ fn without_a_consumer_nothing_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pop_that_is_given_up_loses_nothing() {
+async fn a_cancelled_pop_loses_nothing() {
     let (mut producer, mut consumer) = atomic();
     {
         let mut waiting = pin!(consumer.pop());
@@ -278,7 +278,7 @@ fn a_reflector_can_write_to_it() {
 }
 
 #[test]
-fn dfq_031_slow_is_more_than_a_tenth_of_a_second_with_more_than_ten_waiting() {
+fn dfq_031_processing_is_slow_above_100_ms_with_more_than_ten_queued() {
     let millis = Duration::from_millis;
     assert!(is_slow(11, 1, millis(101)));
     assert!(!is_slow(10, 1, millis(101)));
@@ -295,7 +295,7 @@ fn rfq_032_a_batch_may_take_longer_up_to_a_second() {
 }
 
 #[test]
-fn dfq_032_a_channel_is_known_by_its_name() {
+fn dfq_032_debug_shows_the_name_of_the_channel() {
     let (producer, consumer) = channel("DeltaFIFO *v1.Pod", DeltaFifo::new(), empty());
     for said in [format!("{producer:?}"), format!("{consumer:?}")] {
         assert!(said.contains("DeltaFIFO *v1.Pod"), "{said}");
@@ -332,7 +332,7 @@ async fn rfq_033_a_writer_that_cannot_wait_is_paced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reflector_and_a_consumer_of_ones_own() {
+async fn a_custom_reflector_and_consumer_share_a_channel() {
     let info = Arc::clone(object("a@1").resource());
     let source = FakeSource::new(Arc::clone(&info));
     let first = source.add(object("a@1")).unwrap();

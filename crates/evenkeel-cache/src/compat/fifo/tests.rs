@@ -89,7 +89,7 @@ fn fif_006_synced_when_the_first_list_is_processed() {
 }
 
 #[test]
-fn fif_006_what_is_deleted_or_replaced_is_not_waited_for() {
+fn fif_006_deleted_and_replaced_objects_do_not_delay_the_sync() {
     let mut queue = Fifo::new();
     list(&mut queue, &["a@1", "b@1", "c@1"]);
     queue.delete(observed("b@1"), &Known::default());
@@ -136,7 +136,7 @@ fn fif_007_a_resync_finds_nothing_missing() {
 }
 
 #[test]
-fn what_was_deleted_first_in_line_leaves_nothing_behind() {
+fn a_deleted_first_key_leaves_no_entry() {
     let mut queue = Fifo::new();
     for text in ["a@1", "b@1", "c@1"] {
         queue.add(object(text));

@@ -31,7 +31,7 @@ fn hep_001_the_least_value_is_popped_first() {
 }
 
 #[test]
-fn hep_001_a_known_key_is_replaced_and_finds_its_place() {
+fn hep_001_a_known_key_is_replaced_and_reordered() {
     let heap = heap();
     heap.add_all([("a", 10), ("b", 20), ("c", 30)]).unwrap();
     heap.add(("a", 25)).unwrap();
@@ -41,7 +41,7 @@ fn hep_001_a_known_key_is_replaced_and_finds_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hep_001_a_pop_waits_while_there_is_nothing() {
+async fn hep_001_a_pop_waits_while_the_heap_is_empty() {
     let heap = Arc::new(heap());
     let readers: Vec<_> = (0..2)
         .map(|_| {
@@ -72,7 +72,7 @@ fn hep_001_no_waiter_sleeps_while_a_value_exists() {
 }
 
 #[test]
-fn hep_002_what_is_there_stays_if_asked_to() {
+fn hep_002_add_if_absent_keeps_the_present_value() {
     let heap = heap();
     heap.add_if_absent(("a", 10)).unwrap();
     heap.add_if_absent(("a", 1)).unwrap();
@@ -81,7 +81,7 @@ fn hep_002_what_is_there_stays_if_asked_to() {
 }
 
 #[test]
-fn hep_002_all_are_in_before_any_is_popped() {
+fn hep_002_add_all_is_atomic() {
     let heap = heap();
     let mut waiting = pin!(heap.pop());
     assert!(poll(waiting.as_mut()).is_pending());
@@ -100,7 +100,7 @@ fn hep_003_removal_is_by_key() {
 }
 
 #[test]
-fn hep_004_a_closed_heap_takes_nothing_more_and_can_be_emptied() {
+fn hep_004_a_closed_heap_rejects_adds_and_can_be_emptied() {
     let heap = heap();
     heap.add_all([("a", 1), ("b", 2), ("c", 3)]).unwrap();
     heap.close();
@@ -127,7 +127,7 @@ fn hep_004_closing_wakes_all_waiters() {
 }
 
 #[test]
-fn hep_005_looking_changes_nothing() {
+fn hep_005_reads_do_not_change_the_heap() {
     let heap = heap();
     heap.add_all([("a", 1), ("b", 2)]).unwrap();
     assert_eq!(heap.get(&"b"), Some(("b", 2)));
@@ -143,7 +143,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn it_is_a_sorted_map(ops in vec((0..3u8, 0..12u8, any::<u8>()), 0..200)) {
+    fn the_heap_matches_a_sorted_map(ops in vec((0..3u8, 0..12u8, any::<u8>()), 0..200)) {
         let heap = Heap::new(|entry: &(u8, u8)| entry.0, |a, b| a.1 < b.1);
         let mut model: BTreeMap<u8, u8> = BTreeMap::new();
         for (op, key, value) in ops {

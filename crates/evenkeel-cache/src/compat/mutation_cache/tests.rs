@@ -127,7 +127,7 @@ async fn muc_002_the_newer_one_is_read() {
 }
 
 #[tokio::test]
-async fn muc_003_an_older_write_is_passed_over() {
+async fn muc_003_an_older_write_is_ignored() {
     let bench = Bench::with_adds();
     bench.cache.mutation(a("u", "5"));
     bench.cache.mutation(a("u", "4"));
@@ -137,7 +137,7 @@ async fn muc_003_an_older_write_is_passed_over() {
 }
 
 #[tokio::test]
-async fn muc_004_what_the_informer_has_is_forgotten() {
+async fn muc_004_a_write_seen_by_the_informer_is_removed() {
     let bench = Bench::with_adds();
     bench.cache.mutation(a("u", "5"));
     bench.cache.on_add_or_update(&a("u", "4"));
@@ -183,7 +183,7 @@ async fn muc_006_a_late_write_does_not_restore_a_deleted_object() {
 }
 
 #[tokio::test]
-async fn muc_007_an_object_that_was_made_anew_beats_a_late_write() {
+async fn muc_007_a_recreated_object_beats_a_late_write() {
     let bench = Bench::with_adds();
     bench.store(a("u", "4"));
     bench.unstore(a("u", "6"));
@@ -194,7 +194,7 @@ async fn muc_007_an_object_that_was_made_anew_beats_a_late_write() {
 }
 
 #[tokio::test]
-async fn muc_008_an_index_finds_what_was_written() {
+async fn muc_008_an_index_finds_written_objects() {
     let bench = Bench::new();
     assert_eq!(bench.cache.by_index("none", "n").unwrap_err(), IndexError::Unknown { name: "none".into() });
     bench.store(a("u", "1"));
@@ -210,7 +210,7 @@ async fn muc_008_an_index_finds_what_was_written() {
 }
 
 #[tokio::test]
-async fn muc_009_an_index_goes_by_what_was_written() {
+async fn muc_009_an_index_uses_the_written_object() {
     let bench = Bench::new();
     bench.store(pod("a", "u", "1", "old"));
     bench.cache.mutation(pod("a", "u", "2", "new"));
@@ -222,7 +222,7 @@ async fn muc_009_an_index_goes_by_what_was_written() {
 }
 
 #[tokio::test]
-async fn muc_010_versions_that_cannot_be_compared_are_no_reason_to_panic() {
+async fn muc_010_incomparable_versions_do_not_panic() {
     let bench = Bench::with_adds();
     bench.cache.mutation(a("u", "x1"));
     bench.cache.mutation(a("u", "x2"));
@@ -256,7 +256,7 @@ async fn a_handler_passes_on_the_notifications_of_the_informer() {
 }
 
 #[tokio::test]
-async fn mud_003_what_is_stored_does_not_change_with_what_a_reader_makes_of_it() {
+async fn mud_003_changing_a_returned_object_does_not_change_the_store() {
     let bench = Bench::new();
     bench.store(a("u", "1"));
     let read = bench.cache.get("a").unwrap();

@@ -13,7 +13,7 @@ fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 }
 
 #[test]
-fn syn_001_done_when_the_upstream_is_and_nothing_is_outstanding() {
+fn syn_001_done_when_the_upstream_is_done_and_nothing_is_outstanding() {
     let tracker = AsyncTracker::new();
     let mut waiting = pin!(tracker.wait());
     tracker.start("a");
@@ -65,7 +65,7 @@ fn syn_002_an_upstream_with_nothing_outstanding_completes_at_once() {
 }
 
 #[test]
-fn syn_003_finishing_what_was_not_started_is_harmless() {
+fn syn_003_a_finish_without_a_start_is_harmless() {
     let tracker = AsyncTracker::new();
     tracker.finished(&1);
     tracker.start(2);
@@ -103,7 +103,7 @@ fn syn_003_many_threads() {
 }
 
 #[test]
-fn syn_004_as_many_finish_as_were_started_and_no_more() {
+fn syn_004_synced_once_every_start_has_finished() {
     let tracker = SingleFileTracker::new();
     let mut started: Vec<Started> = (0..10).map(|_| tracker.start()).collect();
     tracker.upstream_has_synced();

@@ -19,7 +19,7 @@ fn names(store: &TtlStore<Pod>) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn exp_001_time_begins_when_an_object_is_put_in() {
+async fn exp_001_the_ttl_starts_at_the_insert() {
     let store = TtlStore::new(TTL);
     store.put(pod("a", "1"));
     store.put(pod("b", "1"));
@@ -36,7 +36,7 @@ async fn exp_001_time_begins_when_an_object_is_put_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn exp_002_what_is_over_is_forgotten_when_it_is_asked_for() {
+async fn exp_002_expired_objects_are_removed_on_access() {
     let store = TtlStore::new(TTL);
     store.put(pod("a", "1"));
     store.put(pod("b", "1"));
@@ -50,7 +50,7 @@ async fn exp_002_what_is_over_is_forgotten_when_it_is_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn exp_003_time_is_over_when_it_is_more_than_there_is() {
+async fn exp_003_an_object_expires_once_its_age_exceeds_the_ttl() {
     let store = TtlStore::new(TTL);
     let forever = TtlStore::new(Duration::ZERO);
     store.put(pod("a", "1"));
@@ -64,7 +64,7 @@ async fn exp_003_time_is_over_when_it_is_more_than_there_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn exp_004_an_object_that_is_put_in_again_stays() {
+async fn exp_004_a_reinserted_object_stays() {
     let store = TtlStore::new(TTL);
     store.put(pod("a", "1"));
     advance(11 * SECOND).await;
@@ -89,7 +89,7 @@ async fn exp_005_the_version_moves_with_deletions_lists_and_bookmarks() {
 }
 
 #[tokio::test]
-async fn a_policy_can_be_anything() {
+async fn any_closure_can_be_a_policy() {
     let store = TtlStore::<Pod>::with_policy(|pod, _| pod.key().name() != "keep");
     store.put(pod("keep", "1"));
     store.put(pod("drop", "1"));

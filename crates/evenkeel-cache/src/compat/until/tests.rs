@@ -32,7 +32,7 @@ fn key(event: Option<Event<Untyped>>) -> Option<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn un_004_what_is_there_comes_as_added_and_an_outage_is_survived() {
+async fn un_004_existing_objects_are_added_and_an_outage_is_survived() {
     let source = source();
     add(&source, "a");
     let found = UntilWithSync::new(informer(&source)).condition(is_added("a")).run().await.unwrap();
@@ -62,7 +62,7 @@ async fn conditions_are_met_one_after_the_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn un_005_a_precondition_is_asked_once_the_informer_has_synced() {
+async fn un_005_a_precondition_is_evaluated_after_the_sync() {
     let source = source();
     add(&source, "a");
     let has = |name: &'static str| move |indexer: &Indexer<Untyped>| Ok::<_, &'static str>(indexer.get(name).is_some());
@@ -129,7 +129,7 @@ async fn iw_002_an_informer_stops_though_its_stream_is_not_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn iw_003_a_thousand_events_come_in_order() {
+async fn iw_003_a_thousand_events_are_in_order() {
     let source = source();
     let pods = informer(&source);
     let mut events = pods.subscribe(HandlerOptions::new()).unwrap();

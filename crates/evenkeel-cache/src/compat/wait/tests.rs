@@ -72,7 +72,7 @@ async fn wai_001_conditions_are_polled_at_once_and_every_100_ms() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wai_003_all_are_waited_for_at_once_without_polling() {
+async fn wai_003_all_conditions_are_awaited_concurrently_without_polling() {
     let start = Instant::now();
     wait_for_sync("", [("a", after(3)), ("b", after(5)), ("c", after(1))]).await.unwrap();
     assert_eq!(start.elapsed(), Duration::from_secs(5), "side by side");
@@ -86,7 +86,7 @@ async fn wai_003_all_are_waited_for_at_once_without_polling() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_can_be_dropped_and_begun_again() {
+async fn a_wait_can_be_cancelled_and_restarted() {
     let gate = Gate::new("gate");
     let mut waiting = WaitForSync::new("").on(&gate).within(Duration::from_secs(60));
     assert!(timeout(Duration::from_secs(1), &mut waiting).await.is_err());
@@ -95,7 +95,7 @@ async fn waiting_can_be_dropped_and_begun_again() {
 }
 
 #[tokio::test]
-async fn wai_005_whether_something_is_done_can_be_asked() {
+async fn wai_005_is_done_reports_completion() {
     let gate = Gate::new("gate");
     assert!(!gate.is_done());
     gate.open.send_replace(true);
@@ -104,7 +104,7 @@ async fn wai_005_whether_something_is_done_can_be_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wai_006_an_error_names_what_is_not_done_and_why() {
+async fn wai_006_an_error_names_incomplete_conditions_and_reasons() {
     let waiting = WaitForSync::new("caches")
         .on(("pods", std::future::pending()))
         .on(("done", async {}))

@@ -9,7 +9,7 @@ fn maps() -> Arc<ResourceInfo> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyi_001_kinds_are_distinguished_by_name_and_need_not_be_known() {
+async fn dyi_001_dynamic_kinds_are_distinguished_by_name() {
     let (_server, client) = server().await;
     let informers = factory(&client);
     let (first, second) = (informers.dynamic(&maps()), informers.dynamic(&maps()));
@@ -23,7 +23,7 @@ async fn dyi_001_kinds_are_distinguished_by_name_and_need_not_be_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyi_002_objects_are_what_the_server_sent() {
+async fn dyi_002_objects_equal_those_of_the_server() {
     let (_server, client) = server().await;
     let informers = factory(&client);
     let (whole, metadata) = (informers.dynamic(&maps()).lister(), informers.metadata::<ConfigMap>().lister());
@@ -39,7 +39,7 @@ async fn dyi_002_objects_are_what_the_server_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyi_003_both_have_the_index_and_are_narrowed() {
+async fn dyi_003_dynamic_and_metadata_informers_have_indexes_and_selectors() {
     let (_server, client) = server().await;
     let informers = InformerFactory::builder(&client)
         .labels("app=web")
@@ -56,7 +56,7 @@ async fn dyi_003_both_have_the_index_and_are_narrowed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyi_004_what_happens_reaches_handlers() {
+async fn dyi_004_events_reach_handlers() {
     let (_server, client) = server().await;
     let informers = InformerFactory::builder(&client).namespace("other").labels("app").build();
     let (whole, metadata) = (Recorder::default(), Recorder::default());
@@ -114,7 +114,7 @@ async fn dyi_006_dynamic_informers_take_all_options() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyi_007_all_of_them_are_waited_for_at_once() {
+async fn dyi_007_all_dynamic_informers_are_awaited_concurrently() {
     let (server, client) = server().await;
     let informers = factory(&client);
     let (whole, metadata) = (informers.dynamic(&maps()), informers.metadata_of(&maps()));
@@ -127,7 +127,7 @@ async fn dyi_007_all_of_them_are_waited_for_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dyi_008_a_watch_that_begins_with_everything_is_enough() {
+async fn dyi_008_a_watch_list_is_enough() {
     let (server, client) = server().await;
     let informers = InformerFactory::builder(&client).namespace("nowhere").build();
     let whole = informers.dynamic(&maps());

@@ -32,7 +32,7 @@ async fn fac_001_by_default_everything_is_listed_and_the_last_option_wins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fac_002_there_is_one_informer_for_a_kind() {
+async fn fac_002_a_kind_has_one_informer() {
     let (server, client) = server().await;
     let informers = InformerFactory::builder(&client)
         .configure::<ConfigMap>(|maps| maps.index(Index::by_object("mine", |_| ["x"])))
@@ -57,7 +57,7 @@ async fn fac_002_there_is_one_informer_for_a_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fac_003_one_kind_may_resync_at_its_own_pace() {
+async fn fac_003_a_kind_can_have_its_own_resync_period() {
     let (_server, client) = server().await;
     let informers = InformerFactory::builder(&client)
         .namespace("other")
@@ -82,7 +82,7 @@ async fn fac_003_one_kind_may_resync_at_its_own_pace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fac_004_what_is_stored_is_what_the_transform_made() {
+async fn fac_004_the_store_holds_transformed_objects() {
     let (_server, client) = server().await;
     let slim = |object: Object| -> Result<Object, crate::source::BoxError> {
         Ok(object.without(&evenkeel_core::json::JsonPaths::new(["data"])?)?)
@@ -109,7 +109,7 @@ async fn fac_004_what_is_stored_is_what_the_transform_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fac_005_lists_and_watches_are_narrowed_and_the_cluster_has_no_namespace() {
+async fn fac_005_lists_and_watches_have_selectors_and_cluster_scoped_kinds_no_namespace() {
     let (server, client) = server().await;
     let informers = InformerFactory::builder(&client)
         .namespace("default")
@@ -131,7 +131,7 @@ async fn fac_005_lists_and_watches_are_narrowed_and_the_cluster_has_no_namespace
 }
 
 #[tokio::test(start_paused = true)]
-async fn fac_006_everything_is_indexed_by_namespace() {
+async fn fac_006_every_informer_has_the_namespace_index() {
     let (_server, client) = server().await;
     let informers = factory(&client);
     let (maps, namespaces) = (informers.of::<ConfigMap>(), informers.of::<Namespace>());
@@ -156,7 +156,7 @@ async fn fac_007_a_lister_requests_its_informer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fac_013_a_kind_that_is_not_served_is_named_by_what_waits_for_it() {
+async fn fac_013_the_wait_for_an_unserved_kind_names_it() {
     let (_server, client) = server().await;
     let informers = factory(&client);
     let foos = Arc::new(evenkeel_core::ResourceInfo::new("example.com", "v1", "Foo", "foos", true));
@@ -192,7 +192,7 @@ async fn fac_015_every_handle_is_the_same_informer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_client_has_written_can_be_read_back() {
+async fn written_objects_can_be_read_back() {
     let (_server, client) = server().await;
     let informers = factory(&client);
     let maps = informers.lister::<ConfigMap>();

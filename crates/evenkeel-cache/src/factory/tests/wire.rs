@@ -144,7 +144,7 @@ async fn ctn_002_informers_of_built_in_kinds_get_protobuf_in_lists_and_watches()
 }
 
 #[tokio::test(start_paused = true)]
-async fn pb_015_and_dyi_001_custom_kinds_and_those_known_at_run_time_come_as_json_and_metadata_as_protobuf() {
+async fn pb_015_and_dyi_001_custom_and_dynamic_kinds_use_json_and_metadata_uses_protobuf() {
     let (_server, line) = Line::new(Manner::Fluent).await;
     let client = line.client();
     let foos = Arc::new(ResourceInfo::new("example.com", "v1", "Foo", "foos", true));

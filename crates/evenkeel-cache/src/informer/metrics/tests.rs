@@ -5,7 +5,7 @@ fn foos() -> ResourceInfo {
 }
 
 #[test]
-fn imt_001_a_name_is_taken_for_as_long_as_its_informer_lives() {
+fn imt_001_a_name_is_reserved_while_its_informer_lives() {
     let first = Identity::new("met-001", &foos());
     let second = Identity::new("met-001", &foos());
     assert_eq!((first.name(), second.name()), ("met-001", "met-001-2"));

@@ -115,7 +115,7 @@ fn rsy_008_the_informers_own_period_is_not_raised() {
 }
 
 #[test]
-fn rsy_009_a_handler_is_due_at_the_first_look_that_is_not_before_its_time() {
+fn rsy_009_a_handler_is_due_at_the_first_check_after_its_period() {
     let mut informer = Informer::new(secs(1));
     for period in [0, 2, 3] {
         informer.add(secs(period));
@@ -155,7 +155,7 @@ fn ihc_05_periods_before_and_after_the_start() {
 }
 
 #[test]
-fn ihc_06_sixty_seconds_looked_at_every_fifty_five_are_a_hundred_and_ten() {
+fn ihc_06_a_period_of_60_s_checked_every_55_s_is_110_s() {
     let mut check = ResyncCheck::new(secs(55));
     let begin = Instant::now();
     let mut schedule = check.admit(Some(secs(60)), begin);

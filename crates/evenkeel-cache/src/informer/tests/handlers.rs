@@ -4,7 +4,7 @@ use super::*;
 use crate::Delivery;
 
 #[tokio::test(start_paused = true)]
-async fn inf_015_an_early_handler_sees_everything_from_the_first() {
+async fn inf_015_an_early_handler_receives_everything() {
     let source = source();
     source.add(pod("a")).unwrap();
     let (_informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
@@ -34,7 +34,7 @@ async fn inf_016_a_late_handler_receives_stored_objects_then_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_016_nothing_is_lost_or_doubled_however_handlers_join() {
+async fn inf_016_handlers_added_at_any_time_receive_everything_once() {
     let source = source();
     let (informer, _running, _) = started(&source, HandlerOptions::new()).await;
     let mut recorders = Vec::new();
@@ -109,7 +109,7 @@ async fn ihc_26_body() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_018_a_handler_that_is_added_twice_is_two() {
+async fn inf_018_a_handler_added_twice_has_two_registrations() {
     let source = source();
     source.add(pod("a")).unwrap();
     let informer = informer_of(&source, options());
@@ -175,7 +175,7 @@ async fn inf_026_each_handler_receives_in_order() {
 
 /// The same with threads that really run at the same time, so that handlers join between a commit and its telling.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn inf_016_nothing_is_lost_or_doubled_when_handlers_join_from_other_threads() {
+async fn inf_016_handlers_added_from_other_threads_receive_everything_once() {
     const PODS: usize = 2000;
     let source = source().with_buffer(PODS);
     let (informer, _running, _) = started(&source, HandlerOptions::new()).await;

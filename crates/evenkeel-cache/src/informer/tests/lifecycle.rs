@@ -6,7 +6,7 @@ use crate::compat::DoneChecker;
 use evenkeel_core::ResourceVersion;
 
 #[tokio::test(start_paused = true)]
-async fn inf_001_created_started_stopped_and_never_again() {
+async fn inf_001_a_stopped_informer_cannot_be_restarted() {
     let source = source();
     let informer = informer_of(&source, options());
     assert_eq!((informer.is_started(), informer.is_stopped()), (false, false));
@@ -57,7 +57,7 @@ async fn inf_003_of_concurrent_starts_one_succeeds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_004_it_has_stopped_when_the_last_handler_has_returned() {
+async fn inf_004_an_informer_has_stopped_when_its_last_handler_has_returned() {
     let source = source();
     source.add(pod("a")).unwrap();
     let informer = informer_of(&source, options());
@@ -147,7 +147,7 @@ async fn inf_008_informer_and_handler_have_names() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_010_there_is_no_version_before_it_runs() {
+async fn inf_010_a_new_informer_has_no_version() {
     let source = source();
     source.add(pod("a")).unwrap();
     let informer = informer_of(&source, options());
@@ -159,7 +159,7 @@ async fn inf_010_there_is_no_version_before_it_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_012_store_and_handlers_see_what_the_transform_made() {
+async fn inf_012_store_and_handlers_receive_transformed_objects() {
     let source = source();
     source.add(labelled("a", "small", "u")).unwrap();
     let upper = |object: Object| -> Result<Object, std::convert::Infallible> {
@@ -181,7 +181,7 @@ async fn inf_012_store_and_handlers_see_what_the_transform_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_013_indexes_can_be_added_while_it_runs() {
+async fn inf_013_indexes_can_be_added_to_a_running_informer() {
     let source = source();
     source.add(labelled("a", "x", "u")).unwrap();
     source.add(labelled("b", "y", "v")).unwrap();
@@ -199,7 +199,7 @@ async fn inf_013_indexes_can_be_added_while_it_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_014_a_stopped_informer_takes_no_handler() {
+async fn inf_014_a_stopped_informer_rejects_handlers() {
     let source = source();
     let (informer, running, _) = started(&source, HandlerOptions::new()).await;
     running.drain().await;
@@ -209,7 +209,7 @@ async fn inf_014_a_stopped_informer_takes_no_handler() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_030_without_handlers_the_store_is_kept_and_nothing_is_left_behind() {
+async fn inf_030_without_handlers_the_store_follows_and_no_task_remains() {
     let source = source();
     source.add(pod("a")).unwrap();
     let informer = informer_of(&source, options());
@@ -275,7 +275,7 @@ async fn a_dropped_subscription_removes_its_listener_and_stops_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_for_an_informer_that_was_dropped_before_its_start_fails() {
+async fn waiting_for_an_informer_dropped_before_its_start_fails() {
     let informer = informer_of(&source(), options());
     let (indexer, recorder) = (informer.indexer(), Recorder::default());
     let registration = informer.add_handler(recorder.clone()).unwrap();
@@ -353,7 +353,7 @@ async fn drain_delivers_queued_notifications_and_stop_discards_them() {
 }
 
 #[test]
-fn a_runtime_that_ends_takes_its_informers_along() {
+fn the_shutdown_of_a_runtime_stops_its_informers() {
     let informer = informer_of(&source(), options());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (_running, registration) = runtime.block_on(async {
@@ -370,7 +370,7 @@ fn a_runtime_that_ends_takes_its_informers_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_may_block_may_wait_for_the_runtime() {
+async fn a_blocking_handler_may_wait_for_the_runtime() {
     let source = source();
     source.add(pod("a")).unwrap();
     let informer = informer_of(&source, options());

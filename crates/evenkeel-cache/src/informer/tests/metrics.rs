@@ -44,7 +44,7 @@ async fn imt_005_queue_processing_and_store_are_measured() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn imt_004_every_informer_is_measured_whatever_it_is_called() {
+async fn imt_004_every_informer_has_metrics_whatever_its_name() {
     let recorder = DebuggingRecorder::new();
     let metrics = recorder.snapshotter();
     let _local = ::metrics::set_default_local_recorder(&recorder);

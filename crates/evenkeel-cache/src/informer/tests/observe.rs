@@ -72,7 +72,7 @@ async fn an_object_is_observed_from_the_watch_to_the_handler() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resync_is_observed_as_one() {
+async fn a_resync_is_observed_as_a_resync() {
     let source = source();
     source.add(pod("a")).unwrap();
     let options = named("h").resync(Duration::from_secs(60));
@@ -124,7 +124,7 @@ async fn a_panic_of_a_handler_is_observed_and_an_observer_that_panics_is_skipped
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_call_is_between_two_events_on_its_thread() {
+async fn a_handler_call_is_observed_by_two_events_on_its_thread() {
     thread_local!(static IN_CALL: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
     struct Marker;
     impl Observer for Marker {
@@ -152,7 +152,7 @@ async fn a_handler_call_is_between_two_events_on_its_thread() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observation_keeps_no_store_and_ends_when_it_is_dropped() {
+async fn an_observer_keeps_no_store_alive_and_dropping_it_unregisters() {
     let source = source();
     let informer = informer_of(&source, options());
     let (observer, weak) = (RecordingObserver::default(), informer.downgrade());

@@ -20,7 +20,7 @@ async fn with_pods(names: usize) -> (FakeSource, Informer) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn prc_006_a_panic_costs_its_notification_and_is_counted() {
+async fn prc_006_a_panic_loses_its_notification_and_is_counted() {
     let (_source, informer) = with_pods(5).await;
     let recorder = Recorder::default();
     let registration = informer.add_handler(panicking(&recorder)).unwrap();

@@ -48,7 +48,7 @@ async fn ihc_11_a_list_replaces_everything_in_one_step() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ihc_16_an_empty_list_is_a_list() {
+async fn ihc_16_an_empty_list_is_applied() {
     for kind in [QueueKind::Ordered, QueueKind::OrderedPerItem, QueueKind::Keyed] {
         let source = source();
         source.add(pod("a")).unwrap();
@@ -111,7 +111,7 @@ async fn ctl_009_deletes_of_unknown_objects_are_ignored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rfq_003_a_deletion_of_something_unknown_is_dropped_when_it_is_applied() {
+async fn rfq_003_a_deletion_of_an_unknown_object_is_dropped_when_applied() {
     use evenkeel_core::WatchEvent;
     let source = source();
     let (informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
@@ -198,7 +198,7 @@ async fn ctl_006_synced_is_false_before_it_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctl_001_it_runs_until_it_is_stopped_and_both_halves_have_ended() {
+async fn ctl_001_it_runs_until_it_is_stopped_and_both_tasks_have_ended() {
     let source = source();
     let informer = informer_of(&source, options());
     let running = informer.start();
@@ -221,7 +221,7 @@ async fn the_keyed_queue_keeps_a_delete_and_an_add_of_the_watch_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctl_002_what_was_not_applied_when_it_ended_is_not_applied() {
+async fn ctl_002_queued_deltas_are_not_applied_after_the_stop() {
     let source = source();
     let (informer, running, recorder) = started(&source, HandlerOptions::new()).await;
     source.add(pod("a")).unwrap();
@@ -231,7 +231,7 @@ async fn ctl_002_what_was_not_applied_when_it_ended_is_not_applied() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctl_007_the_last_error_handler_is_the_one() {
+async fn ctl_007_the_last_error_handler_replaces_others() {
     let source = source();
     source.fail_next_list(evenkeel_core::Status::failure(403, evenkeel_core::Reason::FORBIDDEN, "no"));
     let (first, second): (Arc<Mutex<u32>>, Arc<Mutex<u32>>) = Default::default();
@@ -312,7 +312,7 @@ async fn ctl_016_deltas_of_one_object_are_applied_oldest_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctl_017_events_that_come_together_are_one_step_of_the_store() {
+async fn ctl_017_events_of_one_batch_are_one_store_transaction() {
     let source = source();
     let (informer, _running, recorder) = started(&source, HandlerOptions::new()).await;
     let before = informer.shared.table.commits();

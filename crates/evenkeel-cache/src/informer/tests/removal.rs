@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn inf_019_removing_again_or_before_the_start_or_after_the_end_is_fine() {
+async fn inf_019_a_registration_can_be_removed_repeatedly_and_at_any_time() {
     let source = source();
     source.add(pod("a")).unwrap();
     let informer = informer_of(&source, options());
@@ -44,7 +44,7 @@ async fn blocked() -> (RunningInformers, super::super::Registration, Recorder, s
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_020_no_call_begins_after_a_handler_was_removed() {
+async fn inf_020_no_call_starts_after_a_handler_was_removed() {
     let (running, registration, recorder, release) = blocked().await;
     assert_eq!(registration.lag().pending, 11);
     registration.remove();
@@ -72,7 +72,7 @@ async fn inf_021_shutdown_of_a_handler_waits_for_its_last_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_022_a_registration_knows_its_informer() {
+async fn inf_022_a_registration_removes_only_its_own_handler() {
     let (first, second) = (source(), source());
     let (_one, _running, _) = started(&first, HandlerOptions::new()).await;
     let (other, _running, recorder) = started(&second, HandlerOptions::new()).await;
@@ -84,7 +84,7 @@ async fn inf_022_a_registration_knows_its_informer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_023_what_was_removed_before_it_had_synced_never_does() {
+async fn inf_023_a_registration_removed_before_its_sync_never_syncs() {
     let informer = informer_of(&source(), options());
     let registration = informer.add_handler(Recorder::default()).unwrap();
     registration.remove();

@@ -18,7 +18,7 @@ async fn ihc_04_a_handler_with_a_resync_period_is_resynced_without_one_of_the_in
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_handler_can_bring_resyncs_to_an_informer_that_has_none() {
+async fn a_late_handler_can_enable_resyncs() {
     let source = source();
     source.add(pod("a")).unwrap();
     let (informer, _running, silent) = started(&source, HandlerOptions::new()).await;

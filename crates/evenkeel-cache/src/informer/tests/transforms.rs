@@ -17,7 +17,7 @@ fn counting(calls: &Arc<AtomicUsize>) -> impl Fn(Object) -> Result<Object, Infal
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctl_024_handlers_and_store_see_only_what_was_transformed() {
+async fn ctl_024_handlers_and_store_receive_only_transformed_objects() {
     let source = source();
     source.add(pod("a")).unwrap();
     let calls = Arc::default();
@@ -83,7 +83,7 @@ async fn a_relist_transforms_only_what_has_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ihc_27_a_transform_cannot_change_which_object_it_is() {
+async fn ihc_27_a_transform_cannot_change_the_identity_of_an_object() {
     for kind in [super::super::QueueKind::Ordered, super::super::QueueKind::Keyed] {
         let source = source();
         source.add(pod("pod1")).unwrap();

@@ -112,7 +112,7 @@ async fn inf_036_watch_events_are_delivered_whatever_their_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inf_031_the_same_version_from_a_list_is_no_change() {
+async fn inf_031_an_unchanged_version_in_a_list_is_no_change() {
     let source = source();
     source.add(pod("a")).unwrap();
     source.add(pod("b")).unwrap();

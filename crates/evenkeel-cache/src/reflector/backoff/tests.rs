@@ -5,7 +5,7 @@ fn waits(delays: &mut BackoffState, now: Instant, random: f64, count: usize) -> 
 }
 
 #[test]
-fn ref_007_waits_double_up_to_half_a_minute_and_chance_doubles_them() {
+fn ref_007_waits_double_up_to_30_s_and_jitter_at_most_doubles_them() {
     let now = Instant::now();
     let curve = [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0];
     assert_eq!(waits(&mut BackoffState::new(Backoff::default()), now, 0.0, 8), curve);
@@ -30,7 +30,7 @@ fn ref_009_only_a_time_without_failures_resets_the_backoff() {
 }
 
 #[test]
-fn ref_011_the_curve_can_be_another() {
+fn ref_011_the_backoff_is_configurable() {
     let ms = Duration::from_millis;
     let curve = Backoff { initial: ms(10), factor: 2.0, cap: ms(100), jitter: 0.0, ..Backoff::default() };
     let total: f64 = waits(&mut BackoffState::new(curve), Instant::now(), 0.7, 5).iter().sum();
@@ -38,20 +38,20 @@ fn ref_011_the_curve_can_be_another() {
 }
 
 #[test]
-fn leg_010_one_state_serves_all_and_none_is_fixed() {
+fn leg_010_one_backoff_state_grows_with_every_failure() {
     let mut delays = BackoffState::new(Backoff { jitter: 0.0, ..Backoff::default() });
     let first = delays.failed(Instant::now(), 0.0);
     assert!(delays.failed(Instant::now(), 0.0) > first);
 }
 
 #[test]
-fn no_curve_is_without_waits() {
+fn the_backoff_has_a_minimal_wait() {
     let mut delays = BackoffState::new(Backoff { initial: Duration::ZERO, ..Backoff::default() });
     assert_eq!(delays.failed(Instant::now(), 0.0), SHORTEST);
 }
 
 #[test]
-fn odd_curves_neither_panic_nor_wrap() {
+fn extreme_backoffs_neither_panic_nor_wrap() {
     for odd in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 0.0, 1e300] {
         let mut delays = BackoffState::new(Backoff { factor: odd, jitter: odd, ..Backoff::default() });
         for wait in waits(&mut delays, Instant::now(), 0.5, 4) {

@@ -3,7 +3,7 @@ use evenkeel_core::{Reason, Status};
 use super::*;
 
 #[test]
-fn ref_054_what_happens_every_day_is_not_shouted() {
+fn ref_054_expected_errors_have_low_log_levels() {
     let lost = || SourceError::Connection("lost".into());
     assert_eq!(log_level(&ReflectorError::Stream(Status::expired("old").into())), LogLevel::Debug);
     assert_eq!(log_level(&ReflectorError::List(Status::failure(410, Reason::GONE, "gone").into())), LogLevel::Debug);
@@ -15,7 +15,7 @@ fn ref_054_what_happens_every_day_is_not_shouted() {
 }
 
 #[test]
-fn ref_023_the_error_has_its_cause() {
+fn ref_023_the_error_has_its_source() {
     let error = ReflectorError::List(Status::expired("too old").into());
     assert_eq!(error.to_string(), "failed to list: too old");
     assert!(error.is_expired());

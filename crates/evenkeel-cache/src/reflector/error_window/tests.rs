@@ -30,14 +30,14 @@ fn rwd_002_the_end_of_the_window_is_part_of_it() {
 }
 
 #[test]
-fn rwd_002_no_time_is_never() {
+fn rwd_002_a_window_of_zero_never_retries() {
     let (mut window, at) = window(0);
     window.failed(at(0));
     assert!(!window.may_retry(at(0)));
 }
 
 #[test]
-fn rwd_003_other_errors_close_nothing() {
+fn rwd_003_other_errors_do_not_close_the_window() {
     let (mut window, at) = window(30);
     window.failed(at(0));
     // Another kind of error at 10 is not recorded.

@@ -25,7 +25,7 @@ fn silence_counts_once_the_bookmark_interval_is_known() {
 }
 
 #[test]
-fn a_moment_is_no_silence() {
+fn the_silence_limit_has_a_minimum() {
     let start = Instant::now();
     let mut liveness = Liveness::new(Some(Duration::ZERO));
     liveness.bookmark(start);

@@ -91,7 +91,7 @@ impl World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_copy_is_streamed_and_kept() {
+async fn the_store_follows_the_server_by_watch_list() {
     let world = World::with(ServerVersion::V1_37, |builder| builder.check_consistency(true)).await;
     world.is_true().await;
     assert_eq!(world.requests("sendInitialEvents"), 1);
@@ -104,7 +104,7 @@ async fn a_copy_is_streamed_and_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_copy_is_listed_and_kept() {
+async fn the_store_follows_the_server_by_list_and_watch() {
     let world = World::with(ServerVersion::V1_37, |builder| builder.watch_list(false).page_size(1)).await;
     world.is_true().await;
     world.change().await;
@@ -114,7 +114,7 @@ async fn a_copy_is_listed_and_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_old_server_is_listed_instead() {
+async fn a_server_without_watch_list_is_listed() {
     let world = World::with(ServerVersion::V1_33, |builder| builder).await;
     world.is_true().await;
     assert!(world.status.report().is_watch_list_unavailable);
@@ -124,7 +124,7 @@ async fn an_old_server_is_listed_instead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_forgotten_is_listed_again() {
+async fn an_expired_version_is_relisted() {
     let world = World::with(ServerVersion::V1_37, |builder| builder.watch_list(false)).await;
     world.is_true().await;
     let cut = world.server.faults().add(Rule::new(Action::Drop).watches(true));
@@ -137,7 +137,7 @@ async fn what_was_forgotten_is_listed_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_breaks_in_the_middle_of_an_event_loses_none() {
+async fn a_watch_broken_within_an_event_loses_no_event() {
     for action in [WatchAction::CloseMidFrame { event: 1, byte: 20 }, WatchAction::TruncateFrame { event: 1, byte: 20 }]
     {
         let world = World::with(ServerVersion::V1_37, |builder| builder.watch_list(false)).await;
@@ -150,7 +150,7 @@ async fn a_watch_that_breaks_in_the_middle_of_an_event_loses_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frame_that_is_garbled_leads_to_the_truth() {
+async fn a_corrupt_frame_causes_a_relist() {
     let world = World::with(ServerVersion::V1_37, |builder| builder).await;
     world.is_true().await;
     world.server.faults().add(Rule::watch(WatchAction::CorruptFrame { event: 0, byte: 30 }).times(1));
@@ -177,7 +177,7 @@ async fn a_busy_server_receives_no_list_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_is_a_copy_too() {
+async fn metadata_is_mirrored_too() {
     let world = World::with(ServerVersion::V1_37, |builder| builder).await;
     let source = ApiSource::new(world.maps.metadata());
     let resource = Arc::clone(source.resource());

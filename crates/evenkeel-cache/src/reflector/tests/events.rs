@@ -27,7 +27,7 @@ async fn ref_042_each_event_is_one_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_042_what_is_at_hand_is_written_and_then_flushed_once() {
+async fn ref_042_available_events_are_written_and_flushed_once() {
     let events = (0..2500).map(|number| modified("a", &(11 + number).to_string())).collect();
     let desk = Desk::listing(listed_at_ten().watch(open(events)));
     desk.settle().await;
@@ -47,7 +47,7 @@ async fn ref_042_what_is_at_hand_is_written_and_then_flushed_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_043_events_of_another_kind_are_passed_over_and_do_not_count() {
+async fn ref_043_events_of_another_kind_are_ignored() {
     let other_kind = || pod_from(r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","resourceVersion":"77"}}"#);
     let script = listed_at_ten().watch(closed(vec![Ok(WatchEvent::Added(other_kind()))], ms(10))).list(list(&[], "11"));
     let desk = Desk::listing(script);
@@ -70,7 +70,7 @@ async fn ref_044_an_event_of_an_unknown_type_ends_the_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_045_a_write_that_fails_leads_to_a_list() {
+async fn ref_045_a_failed_write_causes_a_relist() {
     for write in ["add", "flush"] {
         let script = listed_at_ten();
         let events = script.live();
@@ -108,7 +108,7 @@ async fn ref_047_the_version_is_that_of_the_last_event_not_the_largest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_049_the_version_is_known_when_it_is_written_not_when_it_is_read() {
+async fn ref_049_the_version_advances_on_write_not_on_read() {
     let desk = Desk::listing(listed_at_ten().watch(open(vec![modified("a", "11")])));
     desk.settle().await;
     let entries = desk.diary.entries();
@@ -118,7 +118,7 @@ async fn ref_049_the_version_is_known_when_it_is_written_not_when_it_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_cannot_be_read_is_passed_over_and_looked_into_later() {
+async fn an_unreadable_event_is_skipped_and_relisted_later() {
     let script = listed_at_ten();
     let events = script.live();
     let script = script.list(list(&[("a", "1")], "20"));
@@ -141,7 +141,7 @@ async fn an_event_that_cannot_be_read_is_passed_over_and_looked_into_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_of_which_nothing_can_be_read_leads_to_a_list() {
+async fn an_unreadable_event_without_key_causes_a_relist() {
     let mut nameless = unreadable("a");
     if let StreamError::Object { key, .. } = &mut nameless {
         *key = None;
@@ -177,7 +177,7 @@ async fn the_same_version_with_other_contents_is_still_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_005_a_store_need_not_be_able_to_do_everything() {
+async fn ref_005_a_sink_need_not_implement_every_method() {
     /// A store that can do no more than it must.
     struct Least(Vec<String>);
     impl crate::reflector::DeltaSink for Least {

@@ -30,7 +30,7 @@ async fn ihc_17_a_version_that_is_too_old_is_replaced_by_the_newest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ihc_17_a_version_that_is_not_there_yet_is_replaced_by_the_newest() {
+async fn ihc_17_a_future_version_is_replaced_by_the_newest() {
     let cause = |reason: &str, message: &str| StatusDetails {
         causes: vec![StatusCause { reason: reason.into(), message: message.into(), ..StatusCause::default() }],
         ..StatusDetails::default()
@@ -51,7 +51,7 @@ async fn ihc_17_a_version_that_is_not_there_yet_is_replaced_by_the_newest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ihc_18_a_token_that_is_too_old_leads_to_one_list_without_pages() {
+async fn ihc_18_an_expired_token_causes_one_list_without_pages() {
     let four = [("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")];
     let eight = [four, [("e", "5"), ("f", "6"), ("g", "7"), ("h", "8")]].concat();
     let script = Script::default()
@@ -190,7 +190,7 @@ async fn ihc_23_a_watch_list_that_ends_early_is_requested_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ihc_23_a_bookmark_that_does_not_say_so_is_not_the_end() {
+async fn ihc_23_a_bookmark_without_the_annotation_does_not_complete_the_list() {
     let desk = Desk::streaming(Script::default().watch(open(vec![added("p1", "1"), bookmark("1")])));
     desk.pass(ms(200_000)).await;
     assert!(desk.diary.writes().is_empty());
@@ -198,7 +198,7 @@ async fn ihc_23_a_bookmark_that_does_not_say_so_is_not_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ihc_24_a_source_without_watch_list_is_listed_and_tried_again_next_time() {
+async fn ihc_24_a_source_without_watch_list_is_listed_and_retried_next_round() {
     let invalid = || refuse_watch(Status::failure(422, Reason::INVALID, "sendInitialEvents is forbidden"));
     let script =
         Script::default().watch(invalid()).list(list(&[], "1")).watch(refuse_watch(gone())).watch(open(vec![all("2")]));

@@ -22,7 +22,7 @@ fn asked(version: &str, token: &str, limit: u32) -> (String, String, u32) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_001_a_reflector_without_a_name_is_called_after_its_resource() {
+async fn ref_001_the_default_name_of_a_reflector_is_its_resource() {
     let named = |builder: fn(crate::reflector::ReflectorBuilder) -> crate::reflector::ReflectorBuilder| {
         builder(Reflector::builder(Arc::new(Script::default()), pods())).build().name().to_owned()
     };
@@ -44,7 +44,7 @@ async fn ref_002_objects_without_a_kind_are_of_the_requested_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_026_listed_objects_of_another_kind_are_left_out() {
+async fn ref_026_listed_objects_of_another_kind_are_skipped() {
     let other_kind = || pod_from(r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","resourceVersion":"3"}}"#);
     let parts = vec![Ok(ListPart::Object(other_kind())), Ok(ListPart::Object(pod("a", "1"))), end("9", "")];
     let desk = Desk::listing(Script::default().list(ListAnswer::Parts(parts)).watch(open(vec![])));
@@ -106,7 +106,7 @@ async fn ref_011_the_waits_follow_the_configured_backoff() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_012_a_reflector_waits_in_the_time_that_it_is_given() {
+async fn ref_012_waits_follow_the_clock_of_the_runtime() {
     let script = Script::default().list(refuse_list(gone())).list(refuse_list(gone())).list(list(&[], "1"));
     let desk = Desk::listing(script);
     desk.pass(ms(900)).await;
@@ -142,7 +142,7 @@ async fn ref_015_a_panic_surfaces_where_the_reflector_is_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_016_the_first_list_takes_what_is_at_hand_and_the_next_is_not_older_than_the_last_event() {
+async fn ref_016_the_first_list_accepts_any_version_and_the_next_is_not_older_than_the_last_event() {
     let script = Script::default()
         .list(list(&[], "10"))
         .watch(open(vec![added("a", "12"), error(gone())]))
@@ -154,7 +154,7 @@ async fn ref_016_the_first_list_takes_what_is_at_hand_and_the_next_is_not_older_
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_017_pages_are_requested_where_they_help() {
+async fn ref_017_pages_are_requested_for_the_first_list_or_with_a_page_size() {
     let relisted = || {
         Script::default().list(list(&[], "10")).watch(refuse_watch(gone())).list(list(&[], "11")).watch(open(vec![]))
     };
@@ -182,7 +182,7 @@ async fn ref_018_a_server_that_pages_cached_lists_receives_limits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_018_pages_of_the_newest_say_nothing_of_what_is_at_hand() {
+async fn ref_018_pages_of_a_consistent_list_do_not_imply_paged_cached_lists() {
     let script = Script::default()
         .list(list(&[], "10"))
         .watch(refuse_watch(gone()))
@@ -235,7 +235,7 @@ async fn ref_021_the_newest_version_is_listed_in_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_022_a_list_that_worked_makes_the_version_good_again() {
+async fn ref_022_a_successful_list_makes_the_version_usable_again() {
     let script = Script::default()
         .list(list(&[], "10"))
         .watch(refuse_watch(gone()))
@@ -249,7 +249,7 @@ async fn ref_022_a_list_that_worked_makes_the_version_good_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_025_a_store_that_refuses_leaves_the_version_as_it_was() {
+async fn ref_025_a_failed_store_write_keeps_the_version() {
     let script = Script::default().list(list(&[("a", "1")], "10")).list(list(&[("a", "1")], "11")).watch(open(vec![]));
     let store = Notes::default();
     store.failing.lock().unwrap().push("replace");
@@ -263,7 +263,7 @@ async fn ref_025_a_store_that_refuses_leaves_the_version_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_027_a_list_is_given_up_with_the_reflector() {
+async fn ref_027_dropping_the_reflector_cancels_its_list() {
     let mut desk = Desk::listing(Script::default().list(ListAnswer::Hang));
     desk.settle().await;
     assert_eq!(desk.status.phase(), ReflectorPhase::Listing);
@@ -302,7 +302,7 @@ async fn pag_003_the_version_of_a_list_is_that_of_its_first_page() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pag_004_only_an_expired_token_leads_to_a_list_without_pages() {
+async fn pag_004_only_an_expired_token_causes_a_list_without_pages() {
     let script = Script::default()
         .list(page(&[("a", "1")], "10", "t1"))
         .list(refuse_list(Status::failure(500, Reason::INTERNAL_ERROR, "broken")))
@@ -330,7 +330,7 @@ async fn pag_005_a_stored_object_keeps_nothing_else_in_memory() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_that_go_round_in_circles_are_given_up() {
+async fn cyclic_pages_are_an_error() {
     let script = Script::default().list(page(&[], "10", "t1")).list(page(&[], "10", "t1")).list(list(&[], "10"));
     let desk = Desk::listing(script);
     desk.pass(ms(1000)).await;
@@ -362,7 +362,7 @@ async fn an_object_that_has_not_changed_is_the_one_that_is_stored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_cannot_be_read_stays_as_it_was() {
+async fn an_unreadable_object_keeps_its_stored_state() {
     let second = vec![
         Ok(ListPart::Unreadable(unreadable("a"))),
         Ok(ListPart::Unreadable(unreadable("unknown"))),
@@ -393,7 +393,7 @@ async fn ctl_027_an_object_may_be_kept_untransformed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ctl_027_a_transform_must_not_make_another_object_of_it() {
+async fn ctl_027_a_transform_must_not_change_the_identity() {
     let desk = Desk::with(Script::default().list(list(&[("x", "1")], "10")).watch(open(vec![])), |builder| {
         builder.watch_list(false).transform(|_| Ok(pod("y", "1")))
     });
@@ -422,7 +422,7 @@ async fn retry_after_of_the_server_is_obeyed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reflector_that_runs_again_continues_at_its_version() {
+async fn a_restarted_reflector_continues_at_its_version() {
     let script = Script::default().list(list(&[], "10")).watch(open(vec![added("a", "12")])).list(list(&[], "13"));
     let diary = script.diary.clone();
     let mut reflector = Reflector::builder(Arc::new(script), pods()).watch_list(false).build();

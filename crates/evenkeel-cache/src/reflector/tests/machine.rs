@@ -56,7 +56,7 @@ proptest! {
     /// Whatever happens, there is always something to do next, and nothing that has failed twice in a row is done again
     /// without a wait.
     #[test]
-    fn nothing_is_ever_hot(happenings in proptest::collection::vec(0..8u8, 1..200), watch_list: bool) {
+    fn the_request_rate_is_bounded(happenings in proptest::collection::vec(0..8u8, 1..200), watch_list: bool) {
         let mut now = Instant::now();
         let mut course = ReflectorMachine::new(ReflectorSettings { watch_list, ..settings() });
         let (mut requests, start) = (0u32, now);
@@ -115,7 +115,7 @@ proptest! {
 }
 
 #[test]
-fn ref_030_five_minutes_or_less_are_five_minutes() {
+fn ref_030_shorter_timeouts_are_raised_to_five_minutes() {
     assert_eq!((timeout(0, 0.0), timeout(300, 0.0), timeout(299, 0.0), timeout(301, 0.0)), (300, 300, 300, 301));
 }
 
@@ -147,7 +147,7 @@ fn an_event_without_a_version_does_not_move_it() {
 }
 
 #[test]
-fn a_server_cannot_ask_to_be_left_alone_for_ever() {
+fn a_retry_after_is_bounded() {
     let now = Instant::now();
     let mut course = ReflectorMachine::new(settings());
     course.step(now, 0.0);
@@ -193,7 +193,7 @@ fn rwd_004_each_round_has_a_window_of_its_own() {
 }
 
 #[test]
-fn a_new_round_is_in_no_haste_yet() {
+fn a_new_round_resets_the_delay_of_short_watches() {
     let mut now = Instant::now();
     let mut course = listed(settings(), now);
     let at_once = Recovery::Rewatch { after: Duration::ZERO };

@@ -12,7 +12,7 @@ fn resyncs(desk: &Desk) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_050_resyncs_come_period_by_period_and_never_without_one() {
+async fn ref_050_resyncs_follow_the_period_and_need_one() {
     let script = || listed_at_ten().watch(open(vec![]));
     let desk = Desk::with(script(), |builder| builder.watch_list(false).resync_period(secs(10)));
     desk.pass(secs(35)).await;
@@ -23,7 +23,7 @@ async fn ref_050_resyncs_come_period_by_period_and_never_without_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_051_resyncs_belong_to_watching() {
+async fn ref_051_resyncs_run_only_during_a_watch() {
     let script = listed_at_ten().watch(refuse_watch(too_many())).watch(WatchAnswer::Hang);
     let curve = Backoff { initial: secs(15), ..Backoff::default() };
     let desk = Desk::with(script, |builder| builder.watch_list(false).resync_period(secs(10)).backoff(curve));
@@ -60,7 +60,7 @@ async fn ref_053_a_failed_resync_is_reported_and_causes_a_relist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_the_server_does_not_end_is_ended() {
+async fn a_watch_is_closed_after_its_timeout() {
     let desk = Desk::listing(listed_at_ten().watch(open(vec![added("b", "11")])).watch(open(vec![])));
     desk.pass(secs(329)).await;
     assert_eq!(watches_of(&desk).len(), 1);
@@ -77,7 +77,7 @@ async fn a_watch_request_that_hangs_is_cancelled_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_whose_bookmarks_stay_away_is_dead() {
+async fn a_watch_without_bookmarks_is_reopened() {
     let beats = || {
         let beat = |version: &str| (secs(20), bookmark(version));
         WatchAnswer::Events(vec![beat("11"), beat("12"), beat("13")], Then::Open)
@@ -146,7 +146,7 @@ impl crate::source::WatchEvents for Water {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_050_a_flood_of_events_does_not_keep_resyncs_away_nor_anybody_else() {
+async fn ref_050_a_flood_of_events_delays_neither_resyncs_nor_other_tasks() {
     let mut reflector =
         crate::reflector::Reflector::builder(std::sync::Arc::new(Flood), pods()).resync_period(secs(10)).build();
     let store = Notes::default();

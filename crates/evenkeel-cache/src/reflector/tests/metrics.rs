@@ -59,7 +59,7 @@ fn script() -> Script {
 }
 
 #[test]
-fn imt_007_what_a_reflector_does_is_reported() {
+fn imt_007_a_reflector_reports_its_metrics() {
     let values = measured(script());
     assert_eq!(counter(&values, metrics::LISTS), 3);
     assert_eq!(counter(&values, metrics::WATCHES), 4);
@@ -73,7 +73,7 @@ fn imt_007_what_a_reflector_does_is_reported() {
 }
 
 #[test]
-fn leg_012_lists_and_watches_are_timed_and_measured_when_they_are_over() {
+fn leg_012_lists_and_watches_are_measured_when_they_end() {
     let values = measured(script());
     assert_eq!(histogram(&values, metrics::ITEMS_PER_LIST), [2.0, 1.0, 0.0]);
     assert_eq!(histogram(&values, metrics::LIST_DURATION).len(), 3);

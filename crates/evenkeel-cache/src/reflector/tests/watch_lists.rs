@@ -61,7 +61,7 @@ async fn wls_002_the_bookmark_completes_the_initial_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wls_003_changes_before_that_are_part_of_it() {
+async fn wls_003_changes_before_the_bookmark_belong_to_the_initial_list() {
     let events = vec![
         added("a", "1"),
         added("b", "2"),
@@ -104,7 +104,7 @@ async fn wls_006_objects_keep_the_order_of_their_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wls_007_nothing_is_written_before_all_have_come() {
+async fn wls_007_nothing_is_written_before_the_bookmark() {
     let mut desk = Desk::streaming(Script::default().watch(open(vec![added("a", "1"), added("b", "2")])));
     desk.pass(secs(100)).await;
     desk.stop().await;
@@ -127,7 +127,7 @@ async fn wls_008_a_busy_or_unreachable_server_is_retried_with_backoff() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wls_009_the_wait_can_be_cut_short() {
+async fn wls_009_the_backoff_can_be_cancelled() {
     let mut desk = Desk::streaming(Script::default().watch(refuse_watch(too_many())));
     desk.settle().await;
     assert!(matches!(desk.status.phase(), ReflectorPhase::Waiting { .. }));
@@ -224,7 +224,7 @@ async fn wls_013_a_stream_is_tried_again_with_each_round() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wls_014_a_stream_that_ends_after_that_is_followed_by_a_watch() {
+async fn wls_014_a_stream_that_ends_after_the_bookmark_is_followed_by_a_watch() {
     let script = Script::default().watch(closed(vec![all("5"), added("a", "6")], ms(10))).watch(open(vec![]));
     let desk = Desk::streaming(script);
     desk.settle().await;
@@ -266,7 +266,7 @@ async fn wls_015_an_object_whose_state_is_known_is_not_transformed_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wls_016_silence_before_all_have_come_ends_nothing() {
+async fn wls_016_silence_before_the_bookmark_does_not_end_the_stream() {
     let script = Script::default();
     let events = script.live();
     let desk = Desk::streaming(script);
@@ -279,7 +279,7 @@ async fn wls_016_silence_before_all_have_come_ends_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wls_016_silence_before_all_have_come_is_complained_of_every_ten_seconds() {
+async fn wls_016_silence_before_the_bookmark_is_logged_every_ten_seconds() {
     let (logs, _guard) = Logs::listen();
     let script = Script::default();
     let events = script.live();
@@ -310,7 +310,7 @@ async fn ref_028_a_slow_list_is_logged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_cannot_be_read_does_not_keep_the_others_out() {
+async fn an_unreadable_object_does_not_affect_others() {
     let unreadable = || Err(SourceError::Unreadable(unreadable("x")));
     let script = Script::default().watch(open(vec![unreadable(), added("a", "1"), all("2")]));
     let desk = Desk::streaming(script);
@@ -331,7 +331,7 @@ fn checked(listed: ListAnswer) -> Desk {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cdt_001_what_was_streamed_is_compared_with_a_list_of_just_that_version() {
+async fn cdt_001_a_watch_list_is_compared_with_a_list_of_its_version() {
     let desk = checked(list(&[("b", "2"), ("a", "3")], "3"));
     desk.settle().await;
     assert_eq!(desk.diary.requests(), [stream(""), Entry::List("3".into(), String::new(), 0)]);
@@ -366,7 +366,7 @@ async fn cdt_002_a_failed_list_is_retried_until_its_version_expires() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cdt_002_a_version_that_is_none_is_not_compared() {
+async fn cdt_002_a_zero_version_is_not_compared() {
     let script = Script::default().watch(open(vec![added("a", "1"), all("0")]));
     let desk = Desk::with(script, |builder| builder.check_consistency(true));
     desk.pass(secs(10)).await;
@@ -374,7 +374,7 @@ async fn cdt_002_a_version_that_is_none_is_not_compared() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cdt_003_the_list_to_compare_with_is_never_a_part_of_one() {
+async fn cdt_003_the_compared_list_is_never_a_page() {
     let desk = Desk::with(
         Script::default().watch(open(vec![added("a", "1"), all("3")])).list(list(&[("a", "1")], "3")),
         |builder| builder.check_consistency(true).page_size(1),

@@ -10,7 +10,7 @@ use crate::reflector::testing::*;
 use crate::source::SourceError;
 
 #[tokio::test(start_paused = true)]
-async fn ref_008_there_is_a_wait_after_any_end_that_needs_a_list() {
+async fn ref_008_every_relist_is_preceded_by_a_wait() {
     let desk = Desk::listing(listed_at_ten().watch(open(vec![error(gone())])).list(list(&[], "11")));
     desk.pass(ms(799)).await;
     assert_eq!(lists_of(&desk), 1);
@@ -41,7 +41,7 @@ async fn ref_010_lists_and_watches_wait_by_the_same_rule() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_009_the_waits_stay_long_while_nothing_works_for_long() {
+async fn ref_009_short_successes_do_not_reset_the_backoff() {
     let mut script = listed_at_ten();
     for _ in 0..12 {
         script = script.watch(refuse_watch(too_many()));
@@ -53,7 +53,7 @@ async fn ref_009_the_waits_stay_long_while_nothing_works_for_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_009_the_waits_are_short_again_after_a_while_that_worked() {
+async fn ref_009_a_period_without_failures_resets_the_backoff() {
     let script = listed_at_ten()
         .watch(refuse_watch(too_many()))
         .watch(refuse_watch(too_many()))
@@ -92,7 +92,7 @@ async fn ref_031_a_reflector_stopped_before_it_starts_sends_no_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_032_every_watch_is_given_up_when_it_is_over() {
+async fn ref_032_every_watch_is_dropped_when_it_ends() {
     let script = listed_at_ten()
         .watch(closed(vec![added("b", "11")], ms(10)))
         .watch(open(vec![error(too_many())]))
@@ -118,7 +118,7 @@ async fn ref_033_a_refused_watch_is_retried_without_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_034_a_watch_that_is_refused_for_good_leads_to_a_list() {
+async fn ref_034_a_watch_that_cannot_be_opened_causes_a_relist() {
     let refusals = [
         SourceError::from(gone()),
         Status::failure(403, Reason::FORBIDDEN, "no").into(),
@@ -199,7 +199,7 @@ async fn ref_037_an_internal_error_causes_a_relist_unless_configured_otherwise()
 }
 
 #[tokio::test(start_paused = true)]
-async fn rwd_004_there_are_waits_within_the_window_and_a_list_after_it() {
+async fn rwd_004_internal_errors_are_retried_within_the_window_and_relisted_after_it() {
     let mut script = listed_at_ten();
     for _ in 0..8 {
         script = script.watch(open(vec![broken()]));
@@ -234,7 +234,7 @@ async fn ref_038_any_other_error_of_a_watch_is_reported_and_causes_a_relist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_039_a_watch_whose_version_is_too_old_leads_to_a_list_of_that_version() {
+async fn ref_039_an_expired_watch_causes_a_list_of_that_version() {
     let desk = Desk::listing(listed_at_ten().watch(open(vec![error(gone())])).list(list(&[], "11")));
     desk.pass(secs(1)).await;
     assert_eq!(desk.diary.requests()[2], Entry::List("10".into(), String::new(), 0), "not of the newest");
@@ -249,7 +249,7 @@ async fn ref_040_a_very_short_watch_causes_a_relist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_041_the_time_to_get_a_watch_is_part_of_its_time() {
+async fn ref_041_the_duration_of_a_watch_includes_its_request() {
     struct Slow(std::sync::Arc<dyn crate::ListerWatcher>);
     impl crate::ListerWatcher for Slow {
         fn list(
@@ -282,7 +282,7 @@ async fn ref_041_the_time_to_get_a_watch_is_part_of_its_time() {
 /// A source whose watch always has more to say.
 
 #[tokio::test(start_paused = true)]
-async fn ref_054_without_a_handler_failures_are_logged_as_loudly_as_they_deserve() {
+async fn ref_054_without_a_handler_failures_are_logged_by_severity() {
     let (logs, _guard) = Logs::listen();
     let script = listed_at_ten()
         .watch(refuse_watch(gone()))

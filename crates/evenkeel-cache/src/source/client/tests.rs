@@ -50,7 +50,7 @@ async fn lwa_003_lists_and_watches_carry_the_selectors() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lwa_004_nothing_of_a_request_is_left_over_for_the_next() {
+async fn lwa_004_requests_share_no_state() {
     let server = server().await;
     let source = ApiSource::new(server.client().api::<ConfigMap>().namespace("default"));
     let page = |token: &str| ListRequest { limit: 2, continue_token: token.into(), ..ListRequest::default() };
@@ -61,7 +61,7 @@ async fn lwa_004_nothing_of_a_request_is_left_over_for_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lwa_006_a_source_can_say_that_it_does_not_stream() {
+async fn lwa_006_a_source_can_disable_watch_list() {
     let server = server().await;
     let source = ApiSource::from(server.client().api::<ConfigMap>());
     assert!(source.supports_watch_list(), "the default");
@@ -94,7 +94,7 @@ async fn lwa_012_a_failed_request_returns_its_cause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lwa_010_a_watch_that_could_not_be_had_is_an_error_and_no_watch_without_events() {
+async fn lwa_010_a_failed_watch_request_is_an_error_not_an_empty_watch() {
     let server = server().await;
     let source = ApiSource::new(server.client().api::<ConfigMap>().namespace("default"));
     server.faults().add(Rule::new(Action::Drop));
@@ -105,7 +105,7 @@ async fn lwa_010_a_watch_that_could_not_be_had_is_an_error_and_no_watch_without_
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_metadata_alone_can_be_had() {
+async fn metadata_alone_can_be_requested() {
     let server = server().await;
     let source = ApiSource::new(server.client().api::<ConfigMap>().namespace("default").metadata());
     assert!(source.is_metadata_only());
@@ -165,7 +165,7 @@ async fn lwa_009_an_event_that_cannot_be_read_does_not_end_the_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ref_024_a_table_is_no_list() {
+async fn ref_024_a_table_is_not_a_list() {
     let scene = r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[]}"#;
     let mut decoder = evenkeel_core::codec::ListDecoder::<ConfigMap>::new(
         evenkeel_core::codec::Codec::Json,

@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use super::*;
 
 #[test]
-fn a_hash_table_finds_what_is_in_it_and_nothing_else() {
+fn a_hash_table_finds_exactly_its_entries() {
     let mut table = HashTable::new();
     let mut inside = HashSet::new();
     // Few hashes and many numbers: long runs, which wrap around the end.

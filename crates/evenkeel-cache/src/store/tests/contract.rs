@@ -18,7 +18,7 @@ fn missed(key: &str) -> Deleted<ConfigMap> {
 }
 
 #[test]
-fn key_002_a_key_alone_is_enough_to_ask_and_to_remove() {
+fn key_002_a_key_is_enough_for_get_and_remove() {
     let store = store();
     store.put(object("ns/a", "1", ""));
     let key: ObjectKey = "ns/a".parse().unwrap();
@@ -49,7 +49,7 @@ fn key_011_a_deletion_has_the_key_of_its_tombstone_or_of_its_object() {
 }
 
 #[test]
-fn sto_001_everything_that_a_store_does() {
+fn sto_001_all_store_operations() {
     let store = store();
     store.put(object("ns/a", "1", ""));
     store.put(object("b", "2", ""));
@@ -76,7 +76,7 @@ fn sto_002_putting_inserts_or_replaces() {
 }
 
 #[test]
-fn sto_003_deleting_what_is_not_there_is_no_error() {
+fn sto_003_deleting_a_missing_object_is_no_error() {
     let store = store();
     store.put(object("ns/a", "1", ""));
     assert!(store.delete(missed("ns/b")).is_none());
@@ -85,7 +85,7 @@ fn sto_003_deleting_what_is_not_there_is_no_error() {
 }
 
 #[test]
-fn sto_005_absence_is_an_answer() {
+fn sto_005_a_missing_object_is_none() {
     let store = store();
     assert!(store.get("ns/a").is_none());
     store.put(object("ns/a", "1", ""));
@@ -106,7 +106,7 @@ fn sto_006_lists_are_snapshots_of_what_is_stored() {
 }
 
 #[test]
-fn sto_007_after_a_replacement_there_is_nothing_but_the_list() {
+fn sto_007_a_replacement_leaves_exactly_the_list() {
     let store = store();
     store.put(object("ns/a", "1", ""));
     store.put(object("ns/b", "2", ""));
@@ -115,7 +115,7 @@ fn sto_007_after_a_replacement_there_is_nothing_but_the_list() {
 }
 
 #[test]
-fn sto_007_of_a_stored_object_and_another_with_its_key_the_last_counts() {
+fn sto_007_the_last_of_two_objects_with_one_key_wins() {
     let store = store();
     let stored = object("ns/a", "1", "");
     store.put(stored.clone());
@@ -146,7 +146,7 @@ fn sto_007_a_replacement_returns_previous_and_deleted_objects() {
 }
 
 #[test]
-fn sto_009_a_snapshot_is_one_state_for_all_questions() {
+fn sto_009_a_snapshot_is_consistent() {
     let store: Store<ConfigMap> = Store::new([Index::namespace()]);
     store.put(object("ns/a", "1", ""));
     store.put(object("ns/b", "2", ""));
@@ -164,7 +164,7 @@ fn sto_009_a_snapshot_is_one_state_for_all_questions() {
 }
 
 #[test]
-fn sto_010_what_is_handed_out_is_shared_and_cannot_be_changed() {
+fn sto_010_returned_objects_are_shared_and_immutable() {
     let store = store();
     store.put(object("ns/a", "1", "before"));
     let mut mine = (*store.get("ns/a").unwrap().typed().unwrap()).clone();
@@ -173,7 +173,7 @@ fn sto_010_what_is_handed_out_is_shared_and_cannot_be_changed() {
 }
 
 #[test]
-fn sto_013_indexes_that_are_added_later_are_not_added_to_what_the_store_was_made_from() {
+fn sto_013_adding_indexes_to_a_store_does_not_change_another() {
     let indexes = [Index::namespace()];
     let (one, other): (Store<ConfigMap>, Store<ConfigMap>) = (Store::new(indexes.clone()), Store::new(indexes.clone()));
     one.add_indexes([Index::label("app")]).unwrap();

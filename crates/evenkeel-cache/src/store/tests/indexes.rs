@@ -70,7 +70,7 @@ fn idx_003_an_update_moves_the_object_to_its_new_values() {
 }
 
 #[test]
-fn idx_004_an_insert_adds_and_a_removal_takes_away() {
+fn idx_004_inserts_add_and_removals_remove_index_entries() {
     let store = Store::new([by_group()]);
     store.put(object("x", "1", "a"));
     store.put(object("y", "1", "a"));
@@ -154,7 +154,7 @@ fn idx_010_an_index_added_later_has_the_stored_objects() {
 }
 
 #[test]
-fn idx_010_objects_that_are_written_while_an_index_is_made_are_in_it() {
+fn idx_010_an_index_contains_objects_written_during_its_build() {
     let store = Store::new([]);
     store.put(object("x", "1", "a"));
     store.put(object("gone", "1", "a"));
@@ -176,7 +176,7 @@ fn idx_010_objects_that_are_written_while_an_index_is_made_are_in_it() {
 }
 
 #[test]
-fn idx_011_a_name_that_is_taken_adds_nothing() {
+fn idx_011_a_duplicate_index_name_adds_nothing() {
     let store = Store::new([by_group()]);
     store.put(object("x", "1", "a"));
     let conflict = store.add_indexes([by_letter(), by_group()]).unwrap_err();
@@ -234,7 +234,7 @@ fn idx_013_an_index_function_that_panics_leaves_out_its_object_only() {
 }
 
 #[test]
-fn idx_013_an_object_that_does_not_decode_is_found_under_nothing_and_counted() {
+fn idx_013_an_undecodable_object_is_not_indexed_and_counted() {
     let store = Store::new([by_letter(), Index::namespace()]);
     let odd = |version: &str| {
         let json = format!(
@@ -258,7 +258,7 @@ fn idx_013_an_object_that_does_not_decode_is_found_under_nothing_and_counted() {
 }
 
 #[test]
-fn idx_014_values_are_remembered_not_found_out_again() {
+fn idx_014_index_values_are_stored_not_recomputed() {
     let turn = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&turn);
     // Says something else each time it is asked, as of an object that was changed in place.
@@ -325,7 +325,7 @@ fn idx_019_an_index_is_of_the_kind_of_its_store() {
 }
 
 #[test]
-fn the_indexes_that_come_ready_made() {
+fn built_in_indexes() {
     let store: Store<ConfigMap> =
         Store::new([Index::label("app"), Index::owner("owner"), Index::controller("controller")]);
     let json = r#"{"metadata": {"name": "x", "resourceVersion": "1", "labels": {"app": "web"}, "ownerReferences": [
@@ -339,7 +339,7 @@ fn the_indexes_that_come_ready_made() {
 }
 
 #[test]
-fn of_two_indexes_with_one_name_the_last_counts() {
+fn the_last_of_two_indexes_with_one_name_wins() {
     let store = Store::new([Index::by_path("group", "metadata.name"), Index::namespace(), by_group()]);
     store.put(object("ns/x", "1", "a"));
     assert_eq!(store.index_names(), ["namespace", "group"]);

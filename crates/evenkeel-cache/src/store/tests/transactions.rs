@@ -45,7 +45,7 @@ fn txn_001_writes_apply_in_order_and_at_once() {
 }
 
 #[test]
-fn txn_002_there_is_an_answer_for_each_write_by_its_position() {
+fn txn_002_results_are_in_the_order_of_the_writes() {
     // Keys cannot fail to be computed: an object has one, or it is not an object.
     let previous = store().transaction(|tx| (0..5).for_each(|name| tx.put(object(&name.to_string(), "1", ""))));
     assert_eq!(previous.len(), 5);
@@ -77,7 +77,7 @@ fn txn_007_the_version_follows_writes_lists_and_bookmarks() {
 }
 
 #[test]
-fn txn_008_an_older_object_does_not_take_the_version_back() {
+fn txn_008_an_older_object_does_not_lower_the_version() {
     let store = store();
     store.put(object("x", "20", ""));
     store.put(object("y", "10", ""));
@@ -88,7 +88,7 @@ fn txn_008_an_older_object_does_not_take_the_version_back() {
 }
 
 #[test]
-fn txn_008_of_versions_that_cannot_be_compared_the_last_counts() {
+fn txn_008_the_last_of_incomparable_versions_wins() {
     let store = store();
     for (written, expected) in [("b", "b"), ("a", "a"), ("7", "7"), ("x", "x"), ("6", "6"), ("5", "6")] {
         store.put(object("x", written, ""));
@@ -97,7 +97,7 @@ fn txn_008_of_versions_that_cannot_be_compared_the_last_counts() {
 }
 
 #[test]
-fn txn_009_what_has_no_version_leaves_it() {
+fn txn_009_an_object_without_a_version_does_not_change_it() {
     let store = store();
     store.put(object("x", "5", ""));
     store.put(object("y", "", ""));
@@ -108,7 +108,7 @@ fn txn_009_what_has_no_version_leaves_it() {
 }
 
 #[test]
-fn txn_010_the_newest_of_a_transaction_counts_wherever_it_stands() {
+fn txn_010_the_newest_version_of_a_transaction_wins() {
     let store = store();
     store.transaction(|tx| {
         tx.put(object("x", "3", ""));
@@ -132,7 +132,7 @@ fn ihc_30_a_tombstone_at_the_end_does_not_hide_the_version_before_it() {
 }
 
 #[test]
-fn a_version_that_is_reached_is_not_waited_for() {
+fn waiting_for_a_reached_version_returns_at_once() {
     let store = store();
     store.put(object("x", "10", ""));
     for reached in ["10", "9", "", "0"] {
@@ -142,7 +142,7 @@ fn a_version_that_is_reached_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn whoever_waits_is_woken_by_whatever_brings_the_version() {
+async fn every_write_that_reaches_the_version_wakes_its_waiters() {
     type Bring = fn(&Store<ConfigMap>);
     let ways: [Bring; 4] = [
         |store| drop(store.put(object("x", "12", ""))),
@@ -165,7 +165,7 @@ async fn whoever_waits_is_woken_by_whatever_brings_the_version() {
 }
 
 #[test]
-fn a_version_without_order_is_reached_when_it_is_passed() {
+fn an_incomparable_version_is_reached_when_it_is_observed() {
     let store = store();
     store.put(object("x", "abc", ""));
     let (passed, never) = (version("def"), version("other"));
@@ -181,7 +181,7 @@ fn a_version_without_order_is_reached_when_it_is_passed() {
 }
 
 #[test]
-fn a_future_that_is_dropped_waits_no_longer() {
+fn a_dropped_future_is_removed_from_the_waiters() {
     let table = Table::new(Vec::new());
     let wanted = version("9");
     {

@@ -188,7 +188,7 @@ async fn scl_002_a_selector_without_a_map_form_is_sent_as_text() {
 }
 
 #[tokio::test]
-async fn scl_002_nothing_is_sent_that_cannot_be_meant() {
+async fn scl_002_invalid_arguments_send_no_request() {
     let server = Old::new(announced("example.com", "v1"), old_scale("apps/v1beta2", json!({"replicas": 2})));
     let scales = server.scales().await.unwrap();
     let mut scale = Scale::default();

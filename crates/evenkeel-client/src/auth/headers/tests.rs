@@ -12,7 +12,7 @@ fn trn_006_extra_keys_are_escaped() {
 
 proptest! {
     #[test]
-    fn trn_006_sec_37_every_extra_key_survives_the_journey_but_for_its_case(key in "\\PC{0,40}|[\\x00-\\x7f]{0,40}") {
+    fn trn_006_sec_37_every_extra_key_round_trips_except_for_its_case(key in "\\PC{0,40}|[\\x00-\\x7f]{0,40}") {
         let name = HeaderName::from_bytes(format!("impersonate-extra-{}", escape(&key)).as_bytes()).unwrap();
         let back = percent_decode_str(&name.as_str()["impersonate-extra-".len()..]).decode_utf8().unwrap();
         prop_assert_eq!(back.into_owned(), key.to_ascii_lowercase());

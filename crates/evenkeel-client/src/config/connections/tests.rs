@@ -13,7 +13,7 @@ fn trn_018_http2_unless_it_is_disabled_with_any_value() {
 }
 
 #[test]
-fn trn_018_pings_after_30_s_and_waits_15_s_unless_told_otherwise() {
+fn trn_018_pings_after_30_s_and_waits_15_s_unless_configured() {
     let after = |value| with("HTTP2_READ_IDLE_TIMEOUT_SECONDS", value).ping_after.map(|after| after.as_secs());
     assert_eq!(
         (after("12"), after("0"), after("soon"), after("-1"), after("")),

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn kcf_026_proxies_speak_http_https_or_socks5() {
+fn kcf_026_proxies_use_http_https_or_socks5() {
     let proxy = |url| ProxyUrl::parse(url).map(|proxy| (proxy.scheme, proxy.host, proxy.port)).ok();
     assert_eq!(proxy("http://p:3128"), Some((ProxyScheme::Http, "p".into(), 3128)));
     assert_eq!(proxy("HTTPS://p/"), Some((ProxyScheme::Https, "p".into(), 443)));

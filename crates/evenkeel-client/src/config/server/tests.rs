@@ -5,7 +5,7 @@ fn shown(host: &str, tls: bool) -> String {
 }
 
 #[test]
-fn cfg_001_the_scheme_is_guessed_from_what_there_is_for_tls() {
+fn cfg_001_the_scheme_is_derived_from_tls_settings() {
     assert_eq!(shown("10.0.0.1", false), "http://10.0.0.1");
     assert_eq!(shown("10.0.0.1:6443", true), "https://10.0.0.1:6443");
     assert_eq!(shown("http://h", true), "http://h", "a scheme that is there stays");
@@ -27,7 +27,7 @@ fn cfg_002_a_bare_host_has_no_path_and_an_empty_one_is_localhost() {
 }
 
 #[test]
-fn cfg_003_the_path_is_a_prefix_and_query_and_fragment_go() {
+fn cfg_003_the_path_is_a_prefix_and_query_and_fragment_are_dropped() {
     let url = ServerUrl::parse("https://h:1/a/b/?x=1#y").unwrap();
     assert_eq!((url.base_path(), url.to_string().as_str()), ("/a/b", "https://h:1/a/b"));
     assert_eq!(ServerUrl::parse("https://h/").unwrap().base_path(), "");
@@ -45,7 +45,7 @@ fn cfg_001_credentials_in_the_url_are_refused_and_never_shown() {
 }
 
 #[test]
-fn sec_15_this_machine_is_known_by_its_names() {
+fn sec_15_loopback_names_and_addresses_are_recognised() {
     for (host, local) in [
         ("localhost", true),
         ("LOCALHOST.", true),

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn kcf_025_seconds_or_units() {
+fn kcf_025_timeouts_are_seconds_or_have_units() {
     for (text, time) in [
         ("0", Duration::ZERO),
         ("30", Duration::from_secs(30)),

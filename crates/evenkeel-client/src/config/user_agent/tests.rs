@@ -11,7 +11,7 @@ fn cfg_011_program_version_system_and_processor() {
 }
 
 #[test]
-fn cfg_012_something_can_be_added() {
+fn cfg_012_a_suffix_can_be_added() {
     let mut config = Config::new(ServerUrl::parse("https://h").unwrap());
     assert_eq!(config.user_agent, None);
     config.add_user_agent("leader-election");

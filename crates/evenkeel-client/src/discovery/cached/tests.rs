@@ -99,7 +99,7 @@ async fn dsc_020_transient_failures_are_fetched_again_and_others_are_not() {
 }
 
 #[tokio::test]
-async fn dsc_020_what_was_mended_is_back_in_its_place() {
+async fn dsc_020_a_recovered_group_is_in_its_position() {
     let fake = old();
     fake.fail("/apis/a/v1", 429);
     let cached = fake.client().discovery().cached();
@@ -113,7 +113,7 @@ async fn dsc_020_what_was_mended_is_back_in_its_place() {
 }
 
 #[tokio::test]
-async fn dsc_021_it_is_fresh_once_it_is_filled_and_invalidating_empties_it() {
+async fn dsc_021_the_cache_is_fresh_when_filled_and_invalidation_empties_it() {
     let fake = modern();
     fake.json("/openapi/v3", &json!({"paths": {"api/v1": {"serverRelativeURL": "/openapi/v3/api/v1?hash=A"}}}));
     let cached = fake.client().discovery().cached();
@@ -133,7 +133,7 @@ async fn dsc_021_it_is_fresh_once_it_is_filled_and_invalidating_empties_it() {
 }
 
 #[tokio::test]
-async fn dsc_023_what_has_not_changed_is_not_sent_again() {
+async fn dsc_023_unchanged_documents_are_not_sent_again() {
     let fake = modern();
     let cached = fake.client().discovery().cached();
     let first = cached.groups_and_resources().await.unwrap();

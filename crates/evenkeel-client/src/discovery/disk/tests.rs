@@ -190,7 +190,7 @@ fn sec_49_names_are_hashes_and_files_are_their_owners_alone() {
 }
 
 #[test]
-fn sec_49_what_is_damaged_counts_as_absent() {
+fn sec_49_damaged_files_count_as_absent() {
     let (directory, clock) = (Temporary::new(), Hand::default());
     let cache = clock.cache(&directory);
     let key = "https://host /apis json";
@@ -310,7 +310,7 @@ async fn debug_shows_no_bodies() {
 }
 
 #[tokio::test]
-async fn a_cache_that_cannot_be_used_costs_nothing_but_time() {
+async fn an_unusable_cache_causes_no_error() {
     let (directory, clock, fake) = (Temporary::new(), Hand::default(), server());
     fs::write(directory.cache_directory(), b"a file").unwrap();
     for _ in 0..2 {

@@ -43,7 +43,7 @@ async fn map_006_an_unknown_name_runs_discovery_at_most_every_ten_seconds() {
 }
 
 #[tokio::test]
-async fn map_006_what_has_just_been_fetched_is_not_fetched_again() {
+async fn map_006_a_fresh_result_is_not_fetched_again() {
     let fake = server();
     let mapper = RestMapper::new(fake.client().discovery().cached());
     assert!(mapper.resource_for("widgets").await.is_err());

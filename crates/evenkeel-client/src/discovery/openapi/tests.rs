@@ -128,7 +128,7 @@ fn sec_48_urls_that_lead_away_from_the_server_are_not_followed() {
 }
 
 #[tokio::test]
-async fn sec_48_one_bad_url_is_not_held_against_the_others() {
+async fn sec_48_one_invalid_url_does_not_affect_the_others() {
     let fake = server();
     fake.json("/openapi/v3", &index(&[("api/v1", "/openapi/v3/api/v1"), ("apis/evil/v1", "https://evil.example/x")]));
     let openapi = fake.client().openapi();
@@ -140,7 +140,7 @@ async fn sec_48_one_bad_url_is_not_held_against_the_others() {
 }
 
 #[tokio::test]
-async fn a_document_that_has_changed_sends_us_back_to_the_index() {
+async fn a_changed_document_causes_a_refetch_of_the_index() {
     let fake = server();
     let openapi = fake.client().openapi();
     openapi.index().await.unwrap();
@@ -152,7 +152,7 @@ async fn a_document_that_has_changed_sends_us_back_to_the_index() {
 }
 
 #[test]
-fn what_is_remembered_has_a_bound() {
+fn the_document_cache_is_bounded() {
     let mut schemas = Schemas::default();
     let key = |number: usize| SchemaKey { path: format!("{number}"), hash: None, media_type: JSON.to_owned() };
     let large = Bytes::from(vec![0; MAX_REMEMBERED / 4]);

@@ -56,7 +56,7 @@ async fn a_dropped_fetch_is_taken_over_by_the_next_caller() {
 }
 
 #[tokio::test]
-async fn what_was_fetched_before_a_clearing_is_not_kept() {
+async fn a_fetch_started_before_a_clear_is_not_kept() {
     let shared = SingleFlight::<u32>::default();
     let fetch = async {
         shared.clear();

@@ -51,7 +51,7 @@ fn dsc_006_stale_versions_are_failures_and_the_first_other_one_is_preferred() {
 }
 
 #[test]
-fn dsc_006_what_has_no_kind_is_left_out_but_still_has_subresources() {
+fn dsc_006_a_resource_without_a_kind_is_skipped_but_its_subresources_are_kept() {
     let mut foos = resource("foos", "Foo");
     foos["subresources"] = json!([
         {"subresource": "scale", "responseKind": {"group": "autoscaling", "version": "v1", "kind": "Scale"}, "verbs": ["get"]},
@@ -162,7 +162,7 @@ fn sec_48_names_that_are_invalid_in_a_path_never_become_part_of_one() {
 }
 
 #[test]
-fn more_than_is_accepted_is_refused() {
+fn documents_above_the_limits_are_rejected() {
     let many: Vec<_> = (0..=MAX_GROUP_VERSIONS)
         .map(|n| json!({"metadata": {"name": format!("g{n}")}, "versions": [{"version": "v1"}]}))
         .collect();
@@ -176,7 +176,7 @@ fn more_than_is_accepted_is_refused() {
 
 proptest! {
     #[test]
-    fn no_document_makes_it_panic(
+    fn no_document_causes_a_panic(
         body in prop_oneof![any::<Vec<u8>>(), documents()],
         media_type in prop_oneof![Just(AGGREGATED), Just(LEGACY), Just("")],
     ) {

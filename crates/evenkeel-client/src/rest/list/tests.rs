@@ -81,7 +81,7 @@ async fn a_list_that_breaks_off_is_not_complete() {
 }
 
 #[tokio::test]
-async fn what_is_no_list_is_an_error() {
+async fn a_body_that_is_not_a_list_is_an_error() {
     let fixture = ReaderFixture::new(Method::GET);
     assert!(begin(&fixture, response(403, JSON, r#"{"kind":"Status","code":403}"#)).await.unwrap_err().is_forbidden());
     for (body, problem) in
@@ -95,7 +95,7 @@ async fn what_is_no_list_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_too_large_is_given_up() {
+async fn a_list_above_the_limit_is_an_error() {
     let mut fixture = ReaderFixture::new(Method::GET);
     fixture.limits.list = 50;
     let mut stream = begin(&fixture, response(200, JSON, LIST)).await.unwrap();
@@ -104,7 +104,7 @@ async fn a_list_that_is_too_large_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn time_runs_out_in_the_middle_of_a_list_too() {
+async fn the_timeout_applies_within_a_list() {
     use std::time::Duration;
 
     use super::super::execute::Deadline;

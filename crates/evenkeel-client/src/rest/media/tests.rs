@@ -37,7 +37,7 @@ fn mdc_001_metadata_is_accepted_in_each_encoding_and_whole_objects_as_a_fallback
 }
 
 #[test]
-fn ctn_004_parameters_do_not_matter_and_a_missing_header_means_what_was_preferred() {
+fn ctn_004_parameters_are_ignored_and_a_missing_header_means_the_preferred_type() {
     let codecs = Codecs::preferring(Encoding::Protobuf);
     let chosen = |headers: &HeaderMap| codecs.of_response(headers).map(|codec| codec.media_type());
     for header in [

@@ -49,7 +49,7 @@ fn cfg_005_a_resource_without_a_version_is_not_requested() {
 }
 
 #[test]
-fn req_004_setting_a_part_twice_is_a_mistake() {
+fn req_004_setting_a_part_twice_is_an_error() {
     let info = pods();
     assert_eq!(problem(Path::resource(&info).name("a").name("a")), "the request's name is set twice");
     assert_eq!(problem(Path::resource(&info).namespace("").namespace("")), "the request's namespace is set twice");
@@ -59,7 +59,7 @@ fn req_004_setting_a_part_twice_is_a_mistake() {
 }
 
 #[test]
-fn req_005_all_that_is_wrong_with_a_segment_is_said_at_once() {
+fn req_005_all_problems_of_a_segment_are_reported_at_once() {
     let info = pods();
     assert_eq!(
         problem(Path::resource(&info).name("a/b%c")),
@@ -179,7 +179,7 @@ fn trouble() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn sec_35_a_segment_is_refused_or_arrives_as_it_was(
+    fn sec_35_a_segment_is_rejected_or_unchanged(
         namespace in trouble(), name in trouble(), subresource in trouble(), plural in trouble(), group in trouble(),
     ) {
         let info = ResourceInfo::new(&group, "v1", "Thing", &plural, true);
@@ -206,7 +206,7 @@ proptest! {
     }
 
     #[test]
-    fn sec_35_raw_paths_and_suffixes_keep_behind_the_base(text in trouble()) {
+    fn sec_35_raw_paths_and_suffixes_stay_below_the_base(text in trouble()) {
         for path in [Path::raw(&text), Path::raw("/proxy").suffix(&text)] {
             let Ok(built) = path.build("/base") else { continue };
             prop_assert!(built.starts_with("/base"));

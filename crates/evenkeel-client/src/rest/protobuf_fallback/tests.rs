@@ -29,7 +29,7 @@ async fn a_fallback_is_as_narrow_as_its_reason_and_expires() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn expired_entries_make_room() {
+async fn expired_entries_are_evicted_first() {
     let fallback = ProtobufFallback::default();
     for number in 0..MAX_ENTRIES {
         fallback.rejected(&format!("group-{number}"));

@@ -18,7 +18,7 @@ fn follow(location: &str) -> Option<String> {
 }
 
 #[test]
-fn sec_39_redirects_are_refused_unless_wanted() {
+fn sec_39_redirects_are_refused_unless_enabled() {
     for code in [301, 302, 303, 307, 308] {
         let refused = decide(Redirects::Refuse, Method::GET, 0, code, "/c");
         assert_eq!(refused, Redirect::Refuse("/c".into()));

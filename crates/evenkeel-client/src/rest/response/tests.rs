@@ -29,7 +29,7 @@ async fn list(response: http::Response<Body>) -> Result<List<Deployment>, Error>
 }
 
 #[tokio::test]
-async fn an_object_is_read_from_the_bytes_that_came() {
+async fn an_object_is_decoded_from_the_response_bytes() {
     let read = object(response(200, JSON, WEB)).await.unwrap();
     assert_eq!(read.key().as_str(), "default/web");
     let unstated = object(response(200, JSON, r#"{"metadata":{"name":"web"}}"#)).await.unwrap();
@@ -37,7 +37,7 @@ async fn an_object_is_read_from_the_bytes_that_came() {
 }
 
 #[tokio::test]
-async fn ctn_004_chc_06_a_body_without_a_media_type_is_what_was_preferred() {
+async fn ctn_004_chc_06_a_body_without_a_media_type_has_the_preferred_type() {
     let mut fixture = ReaderFixture::new(Method::GET);
     fixture.codecs = Codecs::preferring(Encoding::Protobuf);
     let read = async |received| fixture.reader().whole(received).await.unwrap().object::<Deployment>(&deployments());
@@ -49,7 +49,7 @@ async fn ctn_004_chc_06_a_body_without_a_media_type_is_what_was_preferred() {
 }
 
 #[tokio::test]
-async fn ctn_006_a_body_without_a_codec_can_be_had_as_bytes_only() {
+async fn ctn_006_a_body_without_a_codec_is_available_as_bytes_only() {
     let fixture = ReaderFixture::new(Method::GET);
     let received = fixture.reader().whole(response(200, "text/plain; charset=utf-8", "ok")).await.unwrap();
     assert_eq!(received.bytes(), "ok");
@@ -85,7 +85,7 @@ async fn ctn_011_an_object_of_another_kind_is_an_error() {
 }
 
 #[tokio::test]
-async fn ctn_011_a_failure_that_came_as_a_success_is_that_failure() {
+async fn ctn_011_a_failure_status_in_a_successful_response_is_an_error() {
     let failure =
         r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"NotFound","code":404}"#;
     assert!(object(response(200, JSON, failure)).await.unwrap_err().is_not_found());
@@ -119,7 +119,7 @@ async fn ctn_012_an_empty_body_is_no_object_and_no_list() {
 }
 
 #[tokio::test]
-async fn ctn_009_and_ctn_010_what_was_read_is_what_came() {
+async fn ctn_009_and_ctn_010_decoded_objects_keep_the_response_bytes() {
     // Better than client-go, which removes kind and version from decoded objects.
     let text = r#"{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"web","generation":9007199254740993},
         "Spec":{"replicas":3},"unknown":true}"#;
@@ -191,7 +191,7 @@ async fn a_list_knows_its_page() {
 }
 
 #[tokio::test]
-async fn sec_44_nothing_is_read_beyond_the_limits_nor_set_aside_because_of_a_promise() {
+async fn sec_44_reads_stop_at_the_limit_and_content_length_allocates_nothing() {
     let mut fixture = ReaderFixture::new(Method::GET);
     (fixture.limits.object, fixture.limits.list, fixture.limits.frame) = (100, 200, 50);
     let error = fixture.reader().whole(response(200, JSON, WEB.repeat(2))).await.unwrap_err();

@@ -22,7 +22,7 @@ fn after(seconds: u64) -> RetryDecision {
 }
 
 #[test]
-fn rrt_001_there_are_ten_retries_or_as_many_as_wanted() {
+fn rrt_001_ten_retries_unless_configured() {
     for (max_retries, expected) in [(10, 10), (1, 1), (0, 0)] {
         let config = Retry { max_retries, ..CONFIG };
         let mut retries = Retries::new(&config, ResponseMode::Whole, &Method::POST, true);
@@ -85,7 +85,7 @@ fn rrt_003_no_retry_starts_after_the_maximal_elapsed_time() {
 }
 
 #[test]
-fn rrt_004_which_lost_connections_are_tried_again() {
+fn rrt_004_lost_connections_that_are_retried() {
     use TransportFault::*;
     let all = [
         Resolve,
@@ -118,7 +118,7 @@ fn rrt_004_which_lost_connections_are_tried_again() {
 }
 
 #[test]
-fn rrt_006_what_can_be_read_once_is_sent_once() {
+fn rrt_006_a_streamed_body_is_sent_once() {
     let mut retries = Retries::new(&CONFIG, ResponseMode::Whole, &Method::POST, false);
     assert_eq!(retries.decide(answered(429, Some(0)), 0.0, Duration::ZERO, None), RetryDecision::Return);
 }

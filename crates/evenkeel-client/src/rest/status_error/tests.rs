@@ -104,7 +104,7 @@ async fn res_004_the_code_and_the_verb_give_the_reason() {
 }
 
 #[tokio::test]
-async fn res_005_a_status_that_states_a_failure_takes_the_place_of_the_code() {
+async fn res_005_a_failure_status_overrides_the_code() {
     let error = refused(Method::GET, response(404, "application/json", NOT_FOUND)).await;
     assert_eq!(status(&error).message, "deployments.apps \"web\" not found");
     assert!(error.is_not_found() && !error.is_unexpected_server_error());
@@ -152,7 +152,7 @@ async fn res_006_the_status_is_always_read() {
 }
 
 #[tokio::test]
-async fn chc_02_a_retry_after_that_is_a_date_is_no_number_of_seconds() {
+async fn chc_02_a_retry_after_date_is_ignored() {
     let received = with_header(response(503, "", ""), RETRY_AFTER, "Wed, 21 Oct 2015 07:28:00 GMT");
     let error = refused(Method::GET, received).await;
     assert!(error.is_service_unavailable() && error.suggests_delay().is_none());
@@ -170,7 +170,7 @@ async fn chc_07_ctn_005_a_malformed_content_type_is_an_internal_error_whatever_t
 }
 
 #[tokio::test]
-async fn chc_08_sec_6_a_page_of_a_proxy_is_cut_and_made_harmless() {
+async fn chc_08_sec_6_a_page_of_a_proxy_is_truncated_and_sanitised() {
     let page = format!("\n<html>\u{1b}[2J{}</html>", "é".repeat(1500));
     let error = refused(Method::GET, response(502, "text/html", page.clone())).await;
     assert!(error.is_internal_error());
@@ -191,7 +191,7 @@ async fn an_error_that_is_too_large_to_be_read_is_still_that_error() {
 }
 
 #[test]
-fn res_008_and_res_009_predicates_follow_the_reason_and_see_no_further() {
+fn res_008_and_res_009_predicates_use_the_reason_and_ignore_wrapped_errors() {
     let request = || RequestName::new(&Method::GET, "/");
     let api =
         |code, reason: Reason| Error::Api { request: request(), status: Box::new(Status::failure(code, reason, "")) };

@@ -126,7 +126,7 @@ async fn chc_11_frames_may_be_cut_anywhere_and_the_last_may_be_missing_its_end()
 }
 
 #[tokio::test]
-async fn wch_007_wch_008_and_wch_013_every_end_has_its_name_and_none_is_an_event() {
+async fn wch_007_wch_008_and_wch_013_every_end_of_a_watch_is_distinct_and_no_event() {
     // Better than client-go, where a clean end, a truncation and a timeout look the same, and a lost connection is an
     // ERROR event as if the server had sent it.
     let half = || Step::Chunk(event("b")[..10].to_owned().into());

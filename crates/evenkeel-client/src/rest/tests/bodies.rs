@@ -50,7 +50,7 @@ async fn sec_42_unrequested_encodings_and_excessive_inflation_are_rejected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_may_be_compressed_and_streams_may_not() {
+async fn responses_may_be_compressed_and_streams_may_not() {
     let script = Script::new([]);
     let client = script.client();
     get(&client).send().await.unwrap();

@@ -67,7 +67,7 @@ async fn chc_10_the_server_receives_the_timeout_of_requests_but_not_of_streams()
 }
 
 #[tokio::test(start_paused = true)]
-async fn req_017_a_program_behind_the_server_gets_no_parameters_of_ours() {
+async fn req_017_proxied_requests_get_no_extra_parameters() {
     // Better than client-go, which sends the timeout to proxied programs too.
     let script = Script::new([]);
     let info = pods();
@@ -155,7 +155,7 @@ async fn req_021_setting_a_header_replaces_it_for_all_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn req_023_a_method_is_a_constant_and_not_a_word_to_misspell() {
+async fn req_023_methods_are_constants() {
     // Better than client-go, where "get" for "GET" is sent and silently never retried.
     let script = Script::new([Step::Fail(TransportFault::Closed)]);
     get(&script.client()).send().await.unwrap();
@@ -166,7 +166,7 @@ async fn req_023_a_method_is_a_constant_and_not_a_word_to_misspell() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sec_37_no_header_smuggles_another_one_in() {
+async fn sec_37_header_values_cannot_inject_headers() {
     let script = Script::new([]);
     let name = HeaderName::from_static("x-a");
     for value in ["a\r\nx-b: c", "a\nb", "a\0b", "a\x7fb", "a\x1bb"] {

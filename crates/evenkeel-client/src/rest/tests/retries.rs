@@ -67,7 +67,7 @@ async fn chc_03_bytes_are_sent_again_in_full_and_streams_are_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn chc_04_what_is_repeated_after_a_reset() {
+async fn chc_04_requests_that_are_retried_after_a_reset() {
     let script = Script::always(Step::Fail(TransportFault::Reset));
     let client = script.client();
 

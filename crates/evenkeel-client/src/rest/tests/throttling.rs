@@ -9,7 +9,7 @@ fn one_per_second(config: &mut Config) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn chc_01_being_held_back_by_ourselves_is_no_timeout() {
+async fn chc_01_waiting_for_the_limiter_is_no_timeout() {
     let script = Script::new([Step::ok(), Step::ok(), Step::later(429, "0")]);
     let client = script.client_with(one_per_second);
     get(&client).send().await.unwrap();
@@ -84,7 +84,7 @@ async fn cfg_007_there_is_no_limit_unless_one_is_set_and_an_explicit_limiter_win
 }
 
 #[tokio::test(start_paused = true)]
-async fn cfg_008_a_limit_that_lets_nothing_through_is_an_error() {
+async fn cfg_008_a_limit_of_zero_is_an_error() {
     let mut config = Script::config();
     config.throttle = Some(Throttle { qps: 5.0, burst: 0 });
     let error = ClientBuilder::service(config, Script::new([])).build().unwrap_err();
@@ -92,7 +92,7 @@ async fn cfg_008_a_limit_that_lets_nothing_through_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cfg_009_one_limit_for_all_that_a_client_does() {
+async fn cfg_009_all_requests_of_a_client_share_one_limit() {
     // Better than client-go, where every group has its own bucket by default.
     let script = Script::new([]);
     let client = script.client_with(one_per_second);

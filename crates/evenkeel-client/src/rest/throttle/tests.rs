@@ -34,7 +34,7 @@ async fn fc_009_accept_waits_for_its_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fc_009_many_at_once_get_no_more_than_the_rate() {
+async fn fc_009_concurrent_waiters_do_not_exceed_the_rate() {
     let limiter = limiter(100.0, 1);
     let started = Instant::now();
     let tasks: Vec<_> = (0..10)

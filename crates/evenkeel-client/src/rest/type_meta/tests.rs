@@ -10,7 +10,7 @@ fn of<T: Serialize>(value: &T) -> Option<String> {
 }
 
 #[test]
-fn whatever_states_its_kind_is_believed() {
+fn a_stated_kind_is_used() {
     assert_eq!(of(&Pod::default()).as_deref(), Some("v1 Pod"));
     assert_eq!(of(&&Deployment::default()).as_deref(), Some("apps/v1 Deployment"));
     let resource = ApiResource::erase::<Deployment>(&());
@@ -20,7 +20,7 @@ fn whatever_states_its_kind_is_believed() {
 }
 
 #[test]
-fn what_states_none_has_none() {
+fn a_value_without_kind_and_version_has_none() {
     let values =
         [json!(null), json!("Pod"), json!([1]), json!({}), json!({"kind": "Pod"}), json!({"apiVersion": "v1"})];
     for value in values {

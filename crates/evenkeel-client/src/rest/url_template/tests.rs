@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn req_022_names_and_values_are_taken_out() {
+fn req_022_templates_have_no_names_and_values() {
     for (path, expected) in [
         ("/", "/"),
         ("/api", "/api"),

@@ -37,7 +37,7 @@ fn wrn_001_every_warning_of_every_header_is_read() {
 }
 
 #[test]
-fn wrn_002_what_is_malformed_is_no_warning() {
+fn wrn_002_malformed_warnings_are_ignored() {
     for value in [
         "",
         "299",
@@ -62,7 +62,7 @@ fn wrn_002_what_is_malformed_is_no_warning() {
 }
 
 #[test]
-fn wrn_002_quotes_and_encoded_words_are_undone() {
+fn wrn_002_quotes_and_encoded_words_are_decoded() {
     assert_eq!(texts(r#"299 - "a \"b\" \\ c, d""#), [r#"a "b" \ c, d"#]);
     assert_eq!(texts("299 - \"größer\""), ["größer"]);
     assert_eq!(texts("299 - \"=?utf-8?q?gr=C3=B6=C3=9Fer_50%?=\""), ["größer 50%"]);
@@ -73,7 +73,7 @@ fn wrn_002_quotes_and_encoded_words_are_undone() {
 }
 
 #[test]
-fn sec_7_warnings_are_harmless_and_short() {
+fn sec_7_warnings_are_sanitised_and_truncated() {
     // Better than client-go, which drops a warning that has a control character, and what follows it.
     assert_eq!(texts("299 - \"=?utf-8?q?a=1B[31mb=1B[0m=07=C2=9B1mc?=\", 299 - \"d\""), ["abc", "d"]);
     assert_eq!(texts("299 - \"a\tb\u{202e}c\""), ["abc"]);
@@ -130,7 +130,7 @@ fn wrn_004_warnings_are_written_as_lines() {
 }
 
 #[test]
-fn wrn_004_repeated_warnings_are_written_once_and_few_are_remembered() {
+fn wrn_004_repeated_warnings_are_written_once_and_the_memory_is_bounded() {
     // Better than client-go, which keeps every warning.
     let page = Page::default();
     let once = WriteWarnings::new(page.clone()).deduplicated(true);
@@ -149,7 +149,7 @@ fn wrn_004_repeated_warnings_are_written_once_and_few_are_remembered() {
 }
 
 #[test]
-fn what_cannot_be_written_is_not_counted() {
+fn unwritable_warnings_are_not_counted() {
     struct Full;
     impl Write for Full {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {

@@ -3,7 +3,7 @@ use super::*;
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn what_is_not_in_files_is_never_due() {
+fn inline_data_is_never_due() {
     let start = Instant::now();
     let mut schedule = Schedule::new(false, false, start);
     assert_eq!(schedule.claim(Occasion::Handshake, start + 1_000_000 * SECOND), Due::default());
@@ -11,7 +11,7 @@ fn what_is_not_in_files_is_never_due() {
 }
 
 #[test]
-fn trn_012_trn_013_handshakes_look_every_second_requests_every_minute_and_at_the_ca_every_five() {
+fn trn_012_trn_013_handshakes_check_files_every_second_requests_every_minute_and_the_ca_every_five() {
     let start = Instant::now();
     let mut schedule = Schedule::new(true, true, start);
     let mut claim = |occasion, now| {
@@ -34,7 +34,7 @@ fn trn_012_trn_013_handshakes_look_every_second_requests_every_minute_and_at_the
 }
 
 #[test]
-fn one_looks_at_a_time() {
+fn one_check_runs_at_a_time() {
     let start = Instant::now();
     let mut schedule = Schedule::new(true, true, start);
     assert!(schedule.claim(Occasion::Handshake, start + SECOND).any());

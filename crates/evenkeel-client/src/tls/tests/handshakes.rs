@@ -62,7 +62,7 @@ fn lenient() -> Tls {
 }
 
 #[tokio::test]
-async fn sec_10_sec_13_a_given_authority_replaces_the_systems() {
+async fn sec_10_sec_13_a_configured_ca_replaces_the_systems() {
     let (ours, other) = (Authority::new("ours"), Authority::new("other"));
     let server = server(&ours.server(&["kube.test"], VALID), &[], None);
     outcome(&ours.trusted(), &server, "kube.test").await.unwrap();
@@ -94,7 +94,7 @@ async fn sec_12_the_name_is_checked_and_addresses_are_names() {
 }
 
 #[tokio::test]
-async fn sec_12_tls_1_2_and_1_3_are_spoken() {
+async fn sec_12_tls_1_2_and_1_3_are_supported() {
     let authority = Authority::new("ours");
     let pair = authority.server(&["kube.test"], VALID);
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
@@ -105,7 +105,7 @@ async fn sec_12_tls_1_2_and_1_3_are_spoken() {
 }
 
 #[tokio::test]
-async fn sec_12_tls_1_1_is_not_spoken() {
+async fn sec_12_tls_1_1_is_rejected() {
     let (ours, mut theirs) = duplex(64 << 10);
     let hello = async {
         let mut hello = vec![0x16, 3, 2, 0, 42, 2, 0, 0, 38, 3, 2];
@@ -132,7 +132,7 @@ fn sec_11_trn_009_an_authority_and_no_verification_exclude_each_other() {
 }
 
 #[tokio::test]
-async fn sec_10_without_verification_everybody_is_let_through_who_holds_the_key() {
+async fn sec_10_without_verification_any_certificate_is_accepted_but_the_key_is_checked() {
     let authority = Authority::new("ours");
     let expired = authority.server(&["other.test"], (2001, 2002));
     outcome(&lenient(), &server(&expired, &[], None), "kube.test").await.unwrap();
@@ -156,7 +156,7 @@ async fn sec_17_an_expired_certificate_is_named_with_its_date() {
 }
 
 #[tokio::test]
-async fn a_self_signed_certificate_that_is_given_as_the_authority_is_trusted_for_its_name_and_time() {
+async fn a_self_signed_certificate_as_the_ca_is_trusted_for_its_name_and_validity() {
     let trust = |pair: &super::pki::Pair| Tls { ca: Some(Pem::Data(pair.certificate.clone())), ..Tls::default() };
     let pair = self_signed("kube.test", VALID, &[]);
     outcome(&trust(&pair), &server(&pair, &[], None), "kube.test").await.unwrap();
@@ -177,7 +177,7 @@ async fn a_self_signed_certificate_that_is_given_as_the_authority_is_trusted_for
 }
 
 #[test]
-fn trn_009_authorities_that_cannot_be_read_are_errors_at_once() {
+fn trn_009_unreadable_cas_fail_the_client_build() {
     let folder = Folder::new();
     let file = |path| Tls { ca: Some(Pem::File(path)), ..Tls::default() };
     let missing = material(&file(folder.path("missing"))).unwrap_err();
@@ -193,7 +193,7 @@ fn trn_009_authorities_that_cannot_be_read_are_errors_at_once() {
 }
 
 #[tokio::test]
-async fn trn_010_an_empty_authority_file_trusts_nobody() {
+async fn trn_010_an_empty_ca_file_trusts_no_server() {
     let folder = Folder::new();
     let tls = Tls { ca: Some(Pem::File(folder.write("ca", ""))), ..Tls::default() };
     let server = server(&Authority::new("ours").server(&["kube.test"], VALID), &[], None);
@@ -201,7 +201,7 @@ async fn trn_010_an_empty_authority_file_trusts_nobody() {
 }
 
 #[tokio::test]
-async fn trn_008_what_may_be_spoken_is_offered() {
+async fn trn_008_alpn_offers_the_allowed_versions() {
     let authority = Authority::new("ours");
     let pair = authority.server(&["kube.test"], VALID);
     for (http, offered, chosen) in [

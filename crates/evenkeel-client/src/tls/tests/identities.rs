@@ -10,7 +10,7 @@ fn with(identity: Identity) -> Tls {
 }
 
 #[tokio::test]
-async fn trn_011_the_certificate_is_shown_from_data_or_from_files() {
+async fn trn_011_the_client_certificate_is_sent_from_data_or_from_files() {
     let (authority, clients) = (Authority::new("servers"), Authority::new("clients"));
     let server = server(&authority.server(&["kube.test"], VALID), &[], Some(&clients));
     let pair = clients.client("jane");
@@ -28,7 +28,7 @@ async fn trn_011_the_certificate_is_shown_from_data_or_from_files() {
 }
 
 #[test]
-fn sec_14_half_a_pair_is_an_error_when_the_client_is_made() {
+fn sec_14_an_incomplete_pair_fails_the_client_build() {
     let Pair { certificate, key } = Authority::new("ours").client("jane");
     let folder = Folder::new();
     let data = |text: &str| Pem::Data(text.to_owned());
@@ -59,7 +59,7 @@ fn a_key_that_belongs_to_another_certificate_is_an_error() {
 }
 
 #[test]
-fn sec_9_no_error_repeats_a_key() {
+fn sec_9_no_error_contains_a_key() {
     let pair = Authority::new("ours").client("jane");
     // A key whose line breaks were lost on the way: the parser of PEM would quote the whole line.
     let flat = pair.key.replace('\n', " ");

@@ -42,7 +42,7 @@ async fn request(material: &Arc<Material>) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn chc_16_sec_16_an_authority_rotates_to_garbage_and_then_to_a_good_one() {
+async fn chc_16_sec_16_a_ca_rotates_to_garbage_and_then_to_a_valid_one() {
     let (one, two) = (Authority::new("one"), Authority::new("two"));
     let first = server(&one.server(&["kube.test"], VALID), &[], None);
     let second = server(&two.server(&["kube.test"], VALID), &[], None);
@@ -104,7 +104,7 @@ async fn chc_16_sec_16_an_authority_rotates_to_garbage_and_then_to_a_good_one() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn chc_17_trn_012_a_client_certificate_rotates_without_a_connection_dying() {
+async fn chc_17_trn_012_a_client_certificate_rotates_without_closing_connections() {
     // client-go closes every connection at once when the pair has changed, and with them the calls under way.
     let (authority, clients) = (Authority::new("servers"), Authority::new("clients"));
     let server = server(&authority.server(&["kube.test"], VALID), &[], Some(&clients));
@@ -141,7 +141,7 @@ async fn chc_17_trn_012_a_client_certificate_rotates_without_a_connection_dying(
 }
 
 #[tokio::test(start_paused = true)]
-async fn trn_012_a_pair_that_is_half_written_is_waited_for() {
+async fn trn_012_a_half_written_pair_is_ignored_until_complete() {
     let clients = Authority::new("clients");
     let (one, two) = (clients.client("one"), clients.client("two"));
     let folder = Folder::new();
@@ -168,7 +168,7 @@ async fn trn_012_a_pair_that_is_half_written_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trn_013_trn_014_requests_look_every_five_minutes_and_do_not_wait() {
+async fn trn_013_trn_014_requests_check_files_every_five_minutes_and_do_not_wait() {
     // client-go reads the file under a lock while the request waits.
     let (one, two) = (Authority::new("one"), Authority::new("two"));
     let folder = Folder::new();
@@ -182,7 +182,7 @@ async fn trn_013_trn_014_requests_look_every_five_minutes_and_do_not_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trn_010_an_empty_authority_file_is_trusted_once_it_is_filled() {
+async fn trn_010_a_ca_file_is_trusted_once_it_is_filled() {
     let authority = Authority::new("ours");
     let server = server(&authority.server(&["kube.test"], VALID), &[], None);
     let folder = Folder::new();
@@ -194,7 +194,7 @@ async fn trn_010_an_empty_authority_file_is_trusted_once_it_is_filled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trn_013_data_is_never_looked_at_again() {
+async fn trn_013_inline_data_is_never_reloaded() {
     let authority = Authority::new("ours");
     let tls = Tls { identity: Some(authority.client("jane").identity()), ..authority.trusted() };
     let material = material(&tls).unwrap();
@@ -204,7 +204,7 @@ async fn trn_013_data_is_never_looked_at_again() {
 }
 
 #[test]
-fn trn_013_without_a_runtime_nothing_is_looked_at_and_nothing_breaks() {
+fn trn_013_without_a_runtime_nothing_is_reloaded_and_nothing_fails() {
     let folder = Folder::new();
     let authority = Authority::new("ours");
     let ca = Some(Pem::File(folder.write("ca", authority.pem())));

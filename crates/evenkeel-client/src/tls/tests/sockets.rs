@@ -59,7 +59,7 @@ async fn all(mut dialed: Dialed) -> String {
 }
 
 #[tokio::test]
-async fn sec_12_trn_008_the_given_name_is_asked_for_and_checked() {
+async fn sec_12_trn_008_the_configured_name_is_sent_and_checked() {
     let authority = Authority::new("ours");
     let named = greeter(server(&authority.server(&["kube.test"], VALID), &[], None)).await;
     let url = format!("https://{named}");
@@ -106,7 +106,7 @@ async fn only_http2_means_that_a_server_without_it_is_an_error() {
 }
 
 #[tokio::test]
-async fn without_tls_http2_is_spoken_only_if_nothing_else_may_be() {
+async fn without_tls_http2_is_used_only_if_http1_is_disabled() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut config = config(&format!("http://{}", listener.local_addr().unwrap()), Tls::default());
     assert!(!dial(&config).await.unwrap().http2);
@@ -116,7 +116,7 @@ async fn without_tls_http2_is_spoken_only_if_nothing_else_may_be() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_nothing_is_not_waited_for_for_ever() {
+async fn a_silent_server_causes_a_handshake_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let config = config(&format!("https://{}", listener.local_addr().unwrap()), Authority::new("ours").trusted());
     let start = Instant::now();
@@ -127,7 +127,7 @@ async fn a_server_that_says_nothing_is_not_waited_for_for_ever() {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_up_is_a_connection_that_was_not_made() {
+async fn a_server_that_closes_during_the_handshake_is_a_connect_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let config = config(&format!("https://{}", listener.local_addr().unwrap()), Authority::new("ours").trusted());
     let (error, ()) = tokio::join!(async { dial(&config).await.unwrap_err() }, async {
@@ -138,7 +138,7 @@ async fn a_server_that_hangs_up_is_a_connection_that_was_not_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sec_16_a_rotation_is_told_once() {
+async fn sec_16_a_rotation_is_logged_once() {
     let (one, two) = (Authority::new("one"), Authority::new("two"));
     let folder = Folder::new();
     let ca = Pem::File(folder.write("ca", one.pem()));

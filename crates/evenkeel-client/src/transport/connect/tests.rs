@@ -38,7 +38,7 @@ async fn all_addresses_are_tried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_address_that_does_not_answer_holds_up_the_next_for_a_quarter_of_a_second() {
+async fn an_unresponsive_address_delays_the_next_by_250_ms() {
     // Port 1 never answers, port 2 refuses at once, any other answers after a second.
     let connect = |address: SocketAddr| async move {
         match address.port() {
@@ -76,7 +76,7 @@ async fn trn_017_the_time_to_connect_is_limited_to_30_s() {
 }
 
 #[tokio::test]
-async fn a_name_without_an_address_is_told_apart() {
+async fn a_name_without_an_address_is_a_distinct_error() {
     let error = tcp_connect("no such host.invalid", 80, &Connections::default()).await.unwrap_err();
     assert_eq!(error.fault(), TransportFault::Resolve);
 }

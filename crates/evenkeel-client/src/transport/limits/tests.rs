@@ -44,7 +44,7 @@ fn slow(count: usize, pause: u64) -> Body {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_may_last_for_ever_as_long_as_it_is_not_silent_for_too_long() {
+async fn a_body_has_no_timeout_while_data_arrives() {
     let body = IdleTimeoutBody::new(slow(100, 59), Duration::from_secs(60), "server");
     assert_eq!(body.collect().await.unwrap().to_bytes().len(), 100);
 
@@ -57,7 +57,7 @@ async fn a_body_may_last_for_ever_as_long_as_it_is_not_silent_for_too_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_clock_does_not_run_while_nobody_waits() {
+async fn the_idle_timeout_runs_only_while_the_body_is_polled() {
     let mut body = IdleTimeoutBody::new(slow(3, 10), Duration::from_secs(60), "server");
     for _ in 0..3 {
         body.frame().await.unwrap().unwrap();

@@ -31,7 +31,7 @@ fn identity(certificate: Pem, key: PrivateKey) -> Option<Identity> {
 }
 
 #[test]
-fn trn_022_what_travels_in_headers_makes_no_difference() {
+fn trn_022_header_settings_do_not_affect_the_key() {
     let plain = key(&with(|_| {}));
     let same: [fn(&mut Config); 8] = [
         |config| config.auth = Auth::Token("token".into()),
@@ -50,7 +50,7 @@ fn trn_022_what_travels_in_headers_makes_no_difference() {
 }
 
 #[test]
-fn trn_022_whatever_connections_depend_on_makes_a_difference() {
+fn trn_022_connection_settings_affect_the_key() {
     let different: [fn(&mut Config); 20] = [
         |_| {},
         |config| config.server = ServerUrl::parse("https://kube.test:6444").unwrap(),
@@ -88,7 +88,7 @@ fn trn_022_whatever_connections_depend_on_makes_a_difference() {
 }
 
 #[test]
-fn trn_022_a_proxy_counts_by_what_it_comes_to() {
+fn trn_022_networks_are_keyed_by_the_effective_proxy() {
     // client-go does not share at all where there is a proxy of one's own.
     let environment =
         |proxy: &'static str| ProxyEnvironment::new(move |name| (name == "HTTPS_PROXY").then(|| proxy.to_owned()));
@@ -113,7 +113,7 @@ fn trn_022_keys_hold_no_secret() {
 }
 
 #[test]
-fn trn_022_half_an_identity_in_a_file_is_not_shared() {
+fn trn_022_an_identity_partly_in_a_file_is_not_shared() {
     let config = with(|config| {
         config.tls.identity = identity(Pem::File("c".into()), PrivateKey::Data(Secret::new("key")));
     });
@@ -125,7 +125,7 @@ fn network(networks: &Arc<Networks>, config: &Config) -> Arc<Network> {
 }
 
 #[test]
-fn trn_023_mt_006_networks_are_shared_while_somebody_uses_them() {
+fn trn_023_mt_006_networks_are_shared_while_in_use() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     let read = || {
@@ -185,7 +185,7 @@ fn trn_023_a_late_cleanup_does_not_take_out_a_successor() {
 }
 
 #[test]
-fn trn_023_of_many_who_ask_at_once_all_get_the_same() {
+fn trn_023_concurrent_requests_get_the_same_network() {
     let networks = Arc::new(Networks::default());
     let barrier = std::sync::Barrier::new(8);
     let ask = || {
@@ -205,7 +205,7 @@ fn trn_023_of_many_who_ask_at_once_all_get_the_same() {
 }
 
 #[test]
-fn trn_023_what_cannot_be_made_is_not_remembered() {
+fn trn_023_a_failed_build_is_not_cached() {
     let networks = Arc::new(Networks::default());
     let missing = with(|config| config.tls.ca = Some(Pem::File("/no/such/file".into())));
     assert!(networks.network(&missing, &ProxyEnvironment::default()).is_err());
@@ -245,7 +245,7 @@ fn trn_023_sharing_is_by_server_and_connections_stay_with_their_runtimes() {
 }
 
 #[test]
-fn trn_022_files_count_by_their_paths_whatever_they_hold() {
+fn trn_022_files_are_keyed_by_path_not_content() {
     let folder = Folder::new();
     let path = folder.write("ca", Authority::new("one").pem());
     let networks = Arc::new(Networks::default());

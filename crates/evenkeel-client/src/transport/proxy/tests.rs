@@ -141,7 +141,7 @@ async fn hello(io: &mut BoxIo) -> String {
 }
 
 #[tokio::test]
-async fn sec_52_a_tunnel_leads_to_the_server_and_the_credentials_stay_with_the_proxy() {
+async fn sec_52_a_tunnel_reaches_the_server_and_only_the_proxy_gets_its_credentials() {
     let (asked, said) = (Heard::default(), Heard::default());
     let target = target(&said).await;
     let proxy = http_proxy("HTTP/1.1 200 fine\r\nVia: x\r\n\r\n", &asked).await;
@@ -158,7 +158,7 @@ async fn sec_52_a_tunnel_leads_to_the_server_and_the_credentials_stay_with_the_p
 }
 
 #[tokio::test]
-async fn what_the_server_says_early_is_not_lost() {
+async fn early_bytes_of_the_server_are_not_lost() {
     let asked = Heard::default();
     let proxy = http_proxy("HTTP/1.0 299 \r\n\r\nearly", &asked).await;
     let mut io = route("http://kube.test", &format!("http://{proxy}")).connect().await.unwrap();
@@ -186,7 +186,7 @@ async fn sec_52_a_refusal_has_its_status_and_no_credentials() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_long_or_no_http_is_refused() {
+async fn a_response_that_is_too_long_or_no_http_is_rejected() {
     for answer in [format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(16 << 10)), "SSH-2.0-hello\r\n".into()] {
         let asked = Heard::default();
         let proxy = http_proxy(&answer.replace(" 200 ", " 201 "), &asked).await;
@@ -196,7 +196,7 @@ async fn an_answer_that_is_too_long_or_no_http_is_refused() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_hangs_up_or_is_not_there_is_told_apart() {
+async fn a_proxy_that_closes_and_an_unreachable_one_are_distinct_errors() {
     let hangs_up = listen(|mut socket| async move {
         let _ = socket.read(&mut [0; 1024]).await;
     })
@@ -212,7 +212,7 @@ async fn a_proxy_that_hangs_up_or_is_not_there_is_told_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_proxy_that_says_nothing_is_not_waited_for_for_ever() {
+async fn a_silent_proxy_times_out() {
     for scheme in ["http", "https", "socks5"] {
         let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let start = Instant::now();
@@ -223,7 +223,7 @@ async fn a_proxy_that_says_nothing_is_not_waited_for_for_ever() {
 }
 
 #[tokio::test]
-async fn an_https_proxy_is_spoken_to_over_tls_and_has_to_be_trusted() {
+async fn an_https_proxy_uses_tls_and_must_be_trusted() {
     let (asked, said) = (Heard::default(), Heard::default());
     let target = target(&said).await;
     let authority = Authority::new("proxies");
@@ -267,7 +267,7 @@ async fn trn_020_socks5_proxies_resolve_names_themselves() {
 }
 
 #[tokio::test]
-async fn sec_52_socks5_proxies_are_shown_credentials_that_nobody_else_sees() {
+async fn sec_52_only_the_socks5_proxy_gets_its_credentials() {
     let (asked, said) = (Heard::default(), Heard::default());
     let port = target(&said).await.port();
     let proxy = socks_proxy(Some(b"\x01\x04user\x06canary"), 0, &asked).await;
@@ -284,7 +284,7 @@ async fn sec_52_socks5_proxies_are_shown_credentials_that_nobody_else_sees() {
 }
 
 #[tokio::test]
-async fn a_socks5_proxy_that_cannot_reach_the_server_says_why() {
+async fn a_socks5_error_contains_the_reason_of_the_proxy() {
     let proxy = socks_proxy(None, 5, &Heard::default()).await;
     let error = failure(&route("https://kube.test", &format!("socks5://{proxy}"))).await;
     assert!(matches!(proxy_error(&error), ProxyError::Socks { code: 5, .. }));
@@ -292,7 +292,7 @@ async fn a_socks5_proxy_that_cannot_reach_the_server_says_why() {
 }
 
 #[tokio::test]
-async fn sec_52_tls_goes_through_the_tunnel_to_the_server_itself() {
+async fn sec_52_tls_is_end_to_end_through_the_tunnel() {
     let asked = Heard::default();
     let authority = Authority::new("ours");
     let acceptor = TlsAcceptor::from(server(&authority.server(&["127.0.0.1"], VALID), &["h2"], None));

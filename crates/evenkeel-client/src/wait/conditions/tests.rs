@@ -26,7 +26,7 @@ fn conditions_are_read_from_the_status() {
 }
 
 #[test]
-fn odd_statuses_state_nothing() {
+fn malformed_statuses_have_no_condition() {
     for odd in [
         "",
         r#","status":null"#,
@@ -40,7 +40,7 @@ fn odd_statuses_state_nothing() {
 }
 
 #[test]
-fn outdated_conditions_are_not_believed() {
+fn outdated_conditions_are_ignored() {
     let own = |generation| {
         format!(r#","status":{{"conditions":[{{"type":"Ready","status":"True","observedGeneration":{generation}}}]}}"#)
     };

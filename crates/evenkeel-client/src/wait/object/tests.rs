@@ -80,7 +80,7 @@ fn at(version: &'static str) -> impl Fn(Option<&Obj<Pod>>) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_holds_already_needs_no_watch() {
+async fn a_condition_that_already_holds_needs_no_watch() {
     let log = Log::new();
     let source = Source::new(&log, |_| Ok(list("10", &["7"])), |_| panic!("watched"));
     assert_eq!(wait_until(source, exists()).await.unwrap().unwrap().resource_version(), "7");
@@ -124,7 +124,7 @@ async fn an_expired_version_is_read_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn servers_that_are_away_for_a_while_are_waited_for() {
+async fn a_temporary_outage_does_not_end_the_wait() {
     let log = Log::new();
     let source = Source::new(
         &log,
@@ -157,7 +157,7 @@ async fn a_forbidden_request_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_is_put_around_it() {
+async fn a_wait_can_be_wrapped_in_a_timeout() {
     let log = Log::new();
     let source = Source::new(&log, |_| Ok(list("10", &[])), |_| Ok(Scripted::of([]).open()));
     let limited = tokio::time::timeout(Duration::from_secs(5), wait_until(source, exists()));

@@ -29,7 +29,7 @@ async fn wa_005_the_period_starts_at_the_end_or_at_the_start_of_the_body() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wa_005_what_is_stopped_already_never_runs() {
+async fn wa_005_a_stopped_loop_never_runs() {
     repeat(Pace::Sliding(SECOND), ready(()), async || panic!("ran")).await;
 }
 
@@ -46,7 +46,7 @@ async fn poll_times(immediate: bool, stop: impl Future, body: Duration) -> (Vec<
 }
 
 #[tokio::test(start_paused = true)]
-async fn wa_006_an_immediate_poll_looks_once_even_if_stopped() {
+async fn wa_006_an_immediate_poll_runs_once_even_if_stopped() {
     let stopped = Err(PollError::Interrupted(Interrupted::Stopped));
     assert_eq!(poll_times(true, ready(()), Duration::ZERO).await, (vec![0], stopped.clone()));
     assert_eq!(poll_times(false, ready(()), Duration::ZERO).await, (vec![], stopped.clone()));
@@ -62,7 +62,7 @@ async fn wa_006_later_runs_start_on_fixed_ticks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wa_006_a_yes_and_a_failure_end_the_poll() {
+async fn wa_006_success_and_failure_end_the_poll() {
     assert_eq!(poll_until(SECOND, true, pending::<()>(), async || Ok::<_, ()>(true)).await, Ok(()));
     let failed = poll_until(SECOND, true, pending::<()>(), async || Err("broken")).await;
     assert_eq!(failed, Err(PollError::Condition("broken")));

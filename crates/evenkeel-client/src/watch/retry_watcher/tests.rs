@@ -77,7 +77,7 @@ async fn rw_002_changes_are_in_order_and_bookmarks_advance_the_version_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rw_003_the_version_moves_only_when_an_event_is_handed_out() {
+async fn rw_003_the_version_advances_only_when_an_event_is_returned() {
     let log = Log::new();
     let watch = source(&log, |_, _| Ok(Scripted::of([added("11"), added("12")]).open()));
     let mut watcher = RetryWatcher::new(&version("10"), watch).unwrap();
@@ -141,7 +141,7 @@ async fn rw_006_failures_to_establish_are_retried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rw_006_a_request_that_makes_no_sense_ends_it() {
+async fn rw_006_an_invalid_request_ends_the_watch() {
     // Better: an invalid request is not retried.
     let log = Log::new();
     let refused = || Error::Request(RequestError::Invalid { problem: "no such thing".into() });
@@ -174,7 +174,7 @@ async fn the_servers_retry_after_is_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rw_007_a_version_that_is_too_old_may_be_known_again_in_a_moment() {
+async fn rw_007_an_expired_version_is_retried() {
     let log = Log::new();
     let watch = source(&log, |nth, _| match nth {
         0..4 => Err(api_error(Status::expired("too old"))),
@@ -256,7 +256,7 @@ fn nonsense(event: &'static str) -> Error {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rw_010_an_event_without_a_version_ends_it() {
+async fn rw_010_an_event_without_a_version_ends_the_watch() {
     for event in [added(""), WatchEvent::Deleted(pod("a", "")), bookmark("")] {
         let log = Log::new();
         let watch = source(&log, move |_, _| Ok(Scripted::of([added("11"), event.clone(), added("13")])));
@@ -267,7 +267,7 @@ async fn rw_010_an_event_without_a_version_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rw_010_an_event_that_cannot_be_read_ends_it() {
+async fn rw_010_an_unreadable_event_ends_the_watch() {
     for (event, why) in [
         (r#"{"type":"SURPRISE","object":{"metadata":{"name":"a","resourceVersion":"12"}}}"#, "SURPRISE"),
         (r#"{"type":"ADDED","object":{"spec":{}}}"#, "no metadata"),
@@ -311,7 +311,7 @@ async fn qhc_22_unread_events_are_left_to_the_next_watcher() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rw_011_it_can_be_stopped_at_any_time_and_again() {
+async fn rw_011_a_watcher_can_be_stopped_at_any_time_and_repeatedly() {
     // Better: there is no task and no channel that could leak.
     let begin = Instant::now();
     let log = Log::new();

@@ -47,7 +47,7 @@ async fn un_002_no_conditions_are_met_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn un_002_a_condition_that_fails_ends_it() {
+async fn un_002_a_failed_condition_ends_the_wait() {
     let failing = when(|event| if short(event) == "~2" { Err("enough".into()) } else { Ok(false) });
     let error = until(three(), [failing]).await.unwrap_err();
     assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "enough");
@@ -97,7 +97,7 @@ async fn un_002_the_watch_is_ended_in_every_case() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn un_003_with_a_retry_watcher_it_survives_disconnects() {
+async fn un_003_a_retry_watcher_survives_disconnects() {
     let log = Log::new();
     let watch = source(&log, |nth, _| {
         Ok(match nth {

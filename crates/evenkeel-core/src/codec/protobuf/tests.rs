@@ -191,7 +191,7 @@ fn ctn_022_a_kind_without_protobuf_is_an_error() {
 }
 
 #[test]
-fn pb_080_what_is_written_is_read_again() {
+fn pb_080_encoded_messages_round_trip() {
     let mut value = Pod::default();
     value.metadata.name = Some("a".into());
     let bytes = Codec::Protobuf.encode(&value, POD).unwrap();
@@ -236,7 +236,7 @@ fn pb_021_items_do_not_state_their_kind() {
 }
 
 #[test]
-fn pb_014_metadata_alone_comes_the_same_way() {
+fn pb_014_metadata_decodes_the_same_way() {
     let info = Arc::new(ResourceInfo::new("", "v1", "Pod", "pods", true));
     let one = field(1, &field(1, b"a"));
     let bytes = wrap_envelope("meta.k8s.io/v1", "PartialObjectMetadataList", &[list_meta(), field(2, &one)].concat());
@@ -264,7 +264,7 @@ fn metadata_may_precede_or_follow_the_items() {
 }
 
 #[test]
-fn pb_036_unknown_fields_are_passed_over_anywhere() {
+fn pb_036_unknown_fields_are_skipped_anywhere() {
     let mut group = vec![7 << 3 | 3];
     group.extend([field(1, b"x"), vec![2 << 3 | 3, 2 << 3 | 4], vec![7 << 3 | 4]].concat());
     let unknown = [field(9, b"12345"), vec![0x40, 0x96, 0x01], [&[0x39][..], &[0; 8]].concat(), group.clone()].concat();
@@ -278,7 +278,7 @@ fn pb_036_unknown_fields_are_passed_over_anywhere() {
 }
 
 #[test]
-fn a_body_that_is_no_list_is_an_error() {
+fn a_body_that_is_not_a_list_is_an_error() {
     let read = |bytes: &[u8]| read_list([bytes]).concat();
     assert!(read(&status()).starts_with("expected a list, found Status fatal=true"));
     assert!(read(&object("1")).starts_with("expected a list, found Pod fatal=true"));
@@ -413,7 +413,7 @@ fn pb_027_the_object_of_an_event_may_be_json() {
 }
 
 #[test]
-fn nothing_is_copied_when_it_came_in_one_piece() {
+fn a_message_in_one_chunk_is_not_copied() {
     let chunk = Bytes::from(list());
     let mut decoder = ListDecoder::<Pod>::new(Codec::Protobuf, pods());
     decoder.push(chunk.clone());
@@ -442,7 +442,7 @@ fn an_item_that_spans_chunks_has_its_exact_size() {
 }
 
 #[test]
-fn sec_41_what_is_beyond_the_limit_is_refused_before_any_of_it_is_there() {
+fn sec_41_an_oversized_frame_is_rejected_before_it_is_buffered() {
     let mut decoder = WatchDecoder::<Pod>::new(Codec::Protobuf, pods()).max_event_bytes(1000);
     decoder.push(Bytes::from_static(&[0, 0, 3, 0xe9]));
     let error = decoder.next_event().unwrap_err();
@@ -461,7 +461,7 @@ fn sec_41_what_is_beyond_the_limit_is_refused_before_any_of_it_is_there() {
 }
 
 #[test]
-fn a_length_that_only_somebody_says_costs_no_memory() {
+fn a_claimed_length_allocates_no_memory() {
     let mut buffer = buffer::ProtobufBuffer::new(usize::MAX);
     buffer.push(Bytes::from_static(b"x"));
     assert!(buffer.next_slice(1 << 40).is_none(), "the bytes have not arrived");

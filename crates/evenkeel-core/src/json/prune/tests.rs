@@ -9,7 +9,7 @@ fn mode(text: &str, paths: &[&str], mode: PruneMode) -> Option<String> {
 }
 
 #[test]
-fn members_and_elements_go_with_their_commas() {
+fn members_and_elements_are_removed_with_their_commas() {
     let text = r#" { "a" : 1 , "b" : [ 10 , 20 , 30 ] , "c.d" : { "e" : null , "f" : "x,}" } } "#;
     let without = |paths: &[&str]| mode(text, paths, PruneMode::Remove);
     let is = |text: &str| Some(text.to_owned());
@@ -26,7 +26,7 @@ fn members_and_elements_go_with_their_commas() {
 }
 
 #[test]
-fn only_what_is_asked_for_stays() {
+fn only_selected_paths_stay() {
     let text = r#"{"a":1,"b":[10,{"x":1,"y":2},30],"c":{"d":{"e":5},"f":6}}"#;
     let only = |paths: &[&str]| mode(text, paths, PruneMode::Keep);
     let is = |text: &str| Some(text.to_owned());
@@ -39,7 +39,7 @@ fn only_what_is_asked_for_stays() {
 }
 
 #[test]
-fn what_stays_in_the_metadata_is_found_wherever_that_stands() {
+fn kept_metadata_is_found_at_any_position() {
     let paths = ["metadata.x", "[metadata].y[0]"];
     for (text, rest) in [
         (r#"{"metadata":{"x":1,"a":2},"x":3}"#, r#"{"metadata":{"a":2},"x":3}"#),

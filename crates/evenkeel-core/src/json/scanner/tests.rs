@@ -39,7 +39,7 @@ fn members_and_elements_are_visited_in_order() {
 }
 
 #[test]
-fn faults_say_where_they_are() {
+fn errors_have_their_position() {
     use JsonErrorKind::*;
     assert_eq!(fault(r#"{"a":{"b":[1,tru]}}"#), (13, "a.b[1]".into(), Unexpected { found: b't', expected: "a value" }));
     assert_eq!(fault(r#"{"a":1 "b":2}"#), (7, "a".into(), Unexpected { found: b'"', expected: "',' or '}'" }));
@@ -119,7 +119,7 @@ fn json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn what_serde_json_writes_is_read(value in json(), pretty in any::<bool>()) {
+    fn output_of_serde_json_is_parsed(value in json(), pretty in any::<bool>()) {
         let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
         prop_assert!(check(&text).is_ok());
         if let Value::String(string) = &value {

@@ -188,7 +188,7 @@ fn pb_023_well_known_messages_decode_like_json() {
 }
 
 #[test]
-fn pb_030_the_last_of_several_counts() {
+fn pb_030_the_last_of_several_values_wins() {
     let entry = |key: &[u8], value: &[u8]| {
         let entry = [&[0x0a, key.len() as u8], key, &[0x12, value.len() as u8], value].concat();
         [&[0x12, entry.len() as u8][..], &entry].concat()
@@ -217,7 +217,7 @@ fn annotations_are_looked_up() {
 }
 
 #[test]
-fn an_object_can_be_had_as_json() {
+fn an_object_converts_to_json() {
     let (protobuf, _) = both::<Pod>("Pod", &pod());
     let mut read: Value = serde_json::from_slice(&protobuf.json().unwrap()).unwrap();
     assert_eq!((&read["kind"], &read["apiVersion"]), (&json!("Pod"), &json!("v1")));
@@ -238,7 +238,7 @@ fn an_object_can_be_had_as_json() {
 }
 
 #[test]
-fn pb_069_types_are_told_the_kind_as_by_json() {
+fn pb_069_types_receive_the_kind_as_from_json() {
     let (map, map_json) = both::<ConfigMap>("ConfigMap", &json!({"metadata": {"name": "a"}, "data": {"k": "v"}}));
     assert_eq!(map.typed().unwrap(), map_json.typed().unwrap());
     let dynamic = map.clone().cast::<DynamicObject>().typed().unwrap();
@@ -265,7 +265,7 @@ fn pb_069_types_are_told_the_kind_as_by_json() {
 }
 
 #[test]
-fn what_does_not_fit_is_named_with_kind_key_and_path() {
+fn a_type_mismatch_is_reported_with_kind_key_and_path() {
     #[derive(serde::Deserialize, Debug)]
     #[expect(dead_code, reason = "nothing gets so far")]
     struct Odd {
@@ -377,7 +377,7 @@ fn pruning_protobuf_equals_pruning_json() {
 }
 
 #[test]
-fn what_is_cut_out_of_protobuf_takes_no_more_room_than_it_needs() {
+fn values_cut_from_protobuf_use_minimal_memory() {
     let (protobuf, _) = cut_both(&["metadata.managedFields"], PruneMode::Remove);
     let mut value = pod();
     value["metadata"].as_object_mut().unwrap().remove("managedFields");

@@ -26,7 +26,7 @@ fn comes_back(base: &[u8], context: &[u8], text: &[u8]) -> usize {
 const BASE: &[u8] = br#"{"metadata":{"name":"web-6f7d9-abcde","uid":"0f7d1c52"},"spec":{"nodeName":"node-17","containers":[{"name":"web"}]}}"#;
 
 #[test]
-fn what_is_like_the_base_costs_next_to_nothing() {
+fn a_text_similar_to_the_base_is_tiny() {
     assert!(comes_back(BASE, b"", BASE) < 12);
     let mut other = BASE.to_vec();
     other[25..30].copy_from_slice(b"xxxxx");
@@ -34,7 +34,7 @@ fn what_is_like_the_base_costs_next_to_nothing() {
 }
 
 #[test]
-fn what_is_longer_or_shorter_than_in_the_base_is_found_behind_it() {
+fn values_of_other_lengths_than_in_the_base_are_matched() {
     let text = String::from_utf8_lossy(BASE);
     for (from, to) in [("node-17", "a-much-longer-name"), ("node-17", "n"), (r#""uid":"0f7d1c52""#, "")] {
         let other = text.replace(from, to);
@@ -44,7 +44,7 @@ fn what_is_longer_or_shorter_than_in_the_base_is_found_behind_it() {
 }
 
 #[test]
-fn what_the_context_says_is_not_said_again() {
+fn values_of_the_context_are_not_repeated() {
     let text = br#"{"uid":"8b1d6f0e-5a3c-4c1b-9a53-0d6e1a2b3c4d","other":"8b1d6f0e-5a3c-4c1b-9a53-0d6e1a2b3c4d"}"#;
     let without = comes_back(b"", b"", text);
     let with = comes_back(b"", b"8b1d6f0e-5a3c-4c1b-9a53-0d6e1a2b3c4d", text);
@@ -52,7 +52,7 @@ fn what_the_context_says_is_not_said_again() {
 }
 
 #[test]
-fn hexadecimal_digits_take_half_the_room() {
+fn hexadecimal_digits_take_half_the_space() {
     for length in [15_usize, 16, 17, 64, 126, 127, 128, 129, 1001] {
         let mut dice = 1_u64;
         let hex: String = (0..length)
@@ -68,7 +68,7 @@ fn hexadecimal_digits_take_half_the_room() {
 }
 
 #[test]
-fn texts_of_every_length_come_back() {
+fn texts_of_every_length_round_trip() {
     for length in 0..BASE.len() {
         comes_back(BASE, b"web", &BASE[..length]);
         comes_back(BASE, b"web", &BASE[length..]);
@@ -78,7 +78,7 @@ fn texts_of_every_length_come_back() {
 }
 
 #[test]
-fn what_was_damaged_does_not_come_back_as_something_else() {
+fn a_damaged_text_does_not_decode_to_another() {
     let text = String::from_utf8_lossy(BASE).replace("17", "3").replace("0f7d1c52", "a0b1c2d3e4f5a6b7c8d9");
     let whole = written(BASE, b"ctx", text.as_bytes());
     for at in 0..whole.len() {
@@ -113,14 +113,14 @@ fn texts() -> impl Strategy<Value = (Vec<u8>, Vec<u8>, Vec<u8>)> {
 
 proptest! {
     #[test]
-    fn every_text_comes_back((base, context, text) in texts()) {
+    fn every_text_round_trips((base, context, text) in texts()) {
         let out = written(&base, &context, &text);
         prop_assert_eq!(read(&base, [&[], &context], &out), Some(text.clone()));
         prop_assert!(out.len() <= text.len() + text.len() / 16 + 24, "{} became {}", text.len(), out.len());
     }
 
     #[test]
-    fn garbage_is_no_text(base in prop::collection::vec(any::<u8>(), 0..64), bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn garbage_is_an_error(base in prop::collection::vec(any::<u8>(), 0..64), bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = read(&base, [b"context", b""], &bytes);
     }
 }

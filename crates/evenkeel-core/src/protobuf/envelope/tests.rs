@@ -14,7 +14,7 @@ fn ctn_020_an_envelope_has_all_four_fields_in_order() {
 }
 
 #[test]
-fn ctn_020_what_is_no_envelope_is_refused() {
+fn ctn_020_bytes_without_an_envelope_are_rejected() {
     assert_eq!(unwrap_envelope(b""), Err(ProtobufError::Empty));
     assert_eq!(unwrap_envelope(b"{}"), Err(ProtobufError::NoPrefix));
     assert_eq!(unwrap_envelope(b"k8s"), Err(ProtobufError::NoPrefix));
@@ -25,13 +25,13 @@ fn ctn_020_what_is_no_envelope_is_refused() {
 }
 
 #[test]
-fn ctn_021_what_an_envelope_does_not_say_is_left_to_the_caller() {
+fn ctn_021_absent_fields_of_an_envelope_are_none() {
     let envelope = unwrap_envelope(b"k8s\0\x12\x01a").unwrap();
     assert_eq!((envelope.api_version, envelope.kind, envelope.raw), ("", "", &b"a"[..]));
 }
 
 #[test]
-fn pb_020_the_version_comes_before_the_kind() {
+fn pb_020_the_version_precedes_the_kind() {
     let envelope = unwrap_envelope(b"k8s\0\x0a\x09\x12\x03Pod\x0a\x02v1\x22\x01t\x1a\x01e").unwrap();
     let expected = Envelope { api_version: "v1", kind: "Pod", raw: b"", content_encoding: "e", content_type: "t" };
     assert_eq!(envelope, expected, "in any order");

@@ -155,7 +155,7 @@ fn pb_051_only_plain_values_with_omitempty_are_left_out_when_zero() {
 }
 
 #[test]
-fn pb_002_fields_that_are_gone_in_the_newest_version_are_still_there() {
+fn pb_002_fields_removed_in_the_newest_version_are_kept() {
     let spec = of("v1", "Pod").named("spec").unwrap().field.of.message();
     assert!(spec.named("schedulingGroup").is_some(), "of the newer version");
     assert!(Message::of_kind("scheduling.k8s.io/v1alpha2", "Workload").is_some(), "of the older one");

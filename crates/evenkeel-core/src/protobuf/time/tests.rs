@@ -4,7 +4,7 @@ use super::*;
 
 proptest! {
     #[test]
-    fn any_time_is_told_as_jiff_tells_it(seconds in FIRST..=LAST, nanos in 0..1_000_000_000) {
+    fn any_time_is_formatted_as_by_jiff(seconds in FIRST..=LAST, nanos in 0..1_000_000_000) {
         let time = Timestamp::new(seconds, nanos).unwrap();
         let mut buffer = [0; 27];
         let expected = jiff::fmt::strtime::format("%Y-%m-%dT%H:%M:%SZ", time).unwrap();

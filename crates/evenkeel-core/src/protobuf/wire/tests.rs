@@ -20,7 +20,7 @@ fn numbers(bytes: &[u8]) -> Result<Vec<u32>, BoxedError> {
 }
 
 #[test]
-fn pb_036_groups_are_passed_over() {
+fn pb_036_groups_are_skipped() {
     // Field 3 is a group with a varint, 64 and 32 bits, bytes and a group in it; then comes field 1.
     let group = b"\x1b\x08\x01\x11\0\0\0\0\0\0\0\0\x1d\0\0\0\0\x22\x01a\x2b\x08\x01\x2c\x1c\x08\x05";
     assert_eq!(read(group), Ok(vec![1]));
@@ -40,7 +40,7 @@ fn pb_036_impossible_tags_are_refused() {
 }
 
 #[test]
-fn pb_092_what_is_cut_is_refused() {
+fn pb_092_truncated_fields_are_rejected() {
     for cut in [&b"\x08"[..], b"\x80", b"\x08\x80", b"\x0a", b"\x0a\x02a", b"\x09\x01\x02", b"\x0d\x01"] {
         assert_eq!(read(cut), Err(WireError::Truncated), "{cut:x?}");
     }
@@ -51,7 +51,7 @@ fn pb_092_what_is_cut_is_refused() {
 
 proptest! {
     #[test]
-    fn numbers_survive(value: u64) {
+    fn numbers_round_trip(value: u64) {
         let mut bytes = Vec::new();
         put_varint(&mut bytes, value);
         prop_assert_eq!(bytes.len(), varint_length(value));
@@ -61,7 +61,7 @@ proptest! {
     }
 
     #[test]
-    fn pb_034_negative_numbers_survive(value: i64) {
+    fn pb_034_negative_numbers_round_trip(value: i64) {
         let mut bytes = Vec::new();
         put_int(&mut bytes, 1, value);
         let (number, read) = Reader::new(&bytes).next().unwrap().unwrap();
@@ -69,7 +69,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_are_too_much(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn no_bytes_cause_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = read(&bytes);
     }
 }

@@ -41,7 +41,7 @@ fn sel_2_backslash_escapes() {
 }
 
 #[test]
-fn sel_2_a_term_without_operator_is_refused_in_the_servers_words() {
+fn sel_2_a_term_without_operator_has_the_servers_error() {
     assert_eq!(
         text_of(FieldSelector::parse("metadata.name")),
         "invalid selector: 'metadata.name'; can't understand 'metadata.name'"
@@ -80,7 +80,7 @@ proptest! {
     }
 
     #[test]
-    fn sel_2_any_value_survives_the_text_form(terms in prop::collection::vec((r"[a-z.]{1,4}", any::<bool>(), any::<String>()), 0..4)) {
+    fn sel_2_any_value_round_trips_through_the_text_form(terms in prop::collection::vec((r"[a-z.]{1,4}", any::<bool>(), any::<String>()), 0..4)) {
         let mut selector = FieldSelector::everything();
         for (field, equal, value) in &terms {
             let operator = if *equal { FieldOperator::Equals } else { FieldOperator::NotEquals };

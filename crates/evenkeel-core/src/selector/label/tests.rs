@@ -89,7 +89,7 @@ fn sel_1_the_text_form_is_canonical() {
 }
 
 #[test]
-fn sel_1_refusals_are_in_the_servers_words() {
+fn sel_1_errors_equal_those_of_the_server() {
     for (text, message) in [
         ("a===b", "unable to parse requirement: found '=', expected: identifier"),
         (",,", "found ',', expected: !, identifier, or 'end of string'"),
@@ -139,7 +139,7 @@ fn sel_1_refusals_are_in_the_servers_words() {
 }
 
 #[test]
-fn sel_1_the_source_of_a_refusal_can_be_asked_for() {
+fn sel_1_an_error_has_its_source() {
     use std::error::Error as _;
     let error = LabelSelector::parse("a===b").unwrap_err();
     let source = error.source().unwrap().to_string();
@@ -263,7 +263,7 @@ proptest! {
     }
 
     #[test]
-    fn sel_1_what_parses_prints_and_parses_again(text in r"([ab1/]{0,2}( in | notin |=|==|!=|!|>|<|\(|\)|,)?){0,6}") {
+    fn sel_1_parsed_selectors_round_trip(text in r"([ab1/]{0,2}( in | notin |=|==|!=|!|>|<|\(|\)|,)?){0,6}") {
         if let Ok(selector) = LabelSelector::parse(&text) {
             prop_assert_eq!(LabelSelector::parse(&selector.to_string()).unwrap(), selector);
         }

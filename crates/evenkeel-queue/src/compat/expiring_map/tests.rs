@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn what_is_over_goes_within_one_round_and_its_memory_in_the_next() {
+fn expired_entries_are_removed_in_one_round_and_their_memory_in_the_next() {
     let mut map = ExpiringMap::new();
     for key in 0..10_000 {
         *map.get_or_insert(&key, || false) = key != 7;
@@ -25,7 +25,7 @@ fn what_is_over_goes_within_one_round_and_its_memory_in_the_next() {
 }
 
 #[test]
-fn sweeping_all_leaves_what_is_good() {
+fn a_full_sweep_keeps_live_entries() {
     let mut map = ExpiringMap::new();
     for key in 0..1000 {
         map.get_or_insert(&key, || key);
@@ -37,7 +37,7 @@ fn sweeping_all_leaves_what_is_good() {
 }
 
 #[test]
-fn a_stream_of_keys_that_are_soon_over_takes_the_room_of_those_that_are_not() {
+fn short_lived_keys_use_memory_of_the_live_ones_only() {
     let mut map = ExpiringMap::new();
     for now in 0..100_000_u32 {
         map.sweep(|end| *end < now);
@@ -48,7 +48,7 @@ fn a_stream_of_keys_that_are_soon_over_takes_the_room_of_those_that_are_not() {
 
 proptest! {
     #[test]
-    fn it_holds_what_a_map_holds(steps in vec((0..4_u8, 0..64_u32, 0..8_u32), 0..400)) {
+    fn the_map_matches_a_hash_map(steps in vec((0..4_u8, 0..64_u32, 0..8_u32), 0..400)) {
         let (mut map, mut model) = (ExpiringMap::new(), BTreeMap::new());
         for (step, key, value) in steps {
             match step {

@@ -12,7 +12,7 @@ fn seconds(seconds: u32) -> Duration {
 }
 
 #[test]
-fn fc_001_every_event_doubles_the_time_up_to_the_longest() {
+fn fc_001_every_event_doubles_the_backoff_up_to_the_maximum() {
     let mut backoff = KeyedBackoff::new(SECOND, seconds(50));
     let mut now = Instant::now();
     for expected in [0, 1, 2, 4, 8, 16, 32, 50, 50, 50] {
@@ -27,7 +27,7 @@ fn fc_001_every_event_doubles_the_time_up_to_the_longest() {
 }
 
 #[test]
-fn fc_002_jitter_adds_a_part_of_the_time_before() {
+fn fc_002_jitter_adds_a_fraction_of_the_previous_backoff() {
     let mut backoff = KeyedBackoff::new(SECOND, seconds(500)).jitter(0.1);
     let now = Instant::now();
     let time = |millis: u64| Duration::from_millis(millis);
@@ -50,7 +50,7 @@ fn fc_002_a_jitter_that_is_no_positive_number_is_none() {
 }
 
 #[test]
-fn fc_003_no_time_is_longer_than_the_longest_not_even_the_first() {
+fn fc_003_no_backoff_exceeds_the_maximum_not_even_the_first() {
     let now = Instant::now();
     let mut backoff = KeyedBackoff::new(seconds(60), seconds(50));
     assert_eq!(backoff.next(&KEY, now, now, 0.0), seconds(50));
@@ -62,7 +62,7 @@ fn fc_003_no_time_is_longer_than_the_longest_not_even_the_first() {
 }
 
 #[test]
-fn fc_004_a_key_starts_anew_when_more_than_twice_the_longest_time_has_passed() {
+fn fc_004_a_key_is_reset_after_more_than_twice_the_maximum() {
     let mut backoff = KeyedBackoff::new(SECOND, seconds(5));
     let start = Instant::now();
     for _ in 0..3 {
@@ -76,7 +76,7 @@ fn fc_004_a_key_starts_anew_when_more_than_twice_the_longest_time_has_passed() {
 }
 
 #[test]
-fn fc_004_the_update_is_when_we_hear_of_an_event_and_the_event_is_when_it_happened() {
+fn fc_004_expiry_counts_from_the_update_not_from_the_event() {
     let mut backoff = KeyedBackoff::new(SECOND, seconds(5));
     let start = Instant::now();
     backoff.next(&KEY, start, start + seconds(20), 0.0);
@@ -86,7 +86,7 @@ fn fc_004_the_update_is_when_we_hear_of_an_event_and_the_event_is_when_it_happen
 }
 
 #[test]
-fn fc_004_another_rule_can_say_when_a_key_has_expired() {
+fn fc_004_a_custom_rule_can_expire_keys() {
     let mut backoff = KeyedBackoff::new(SECOND, seconds(5)).expires_when(|idle, max| idle >= max * 4);
     let start = Instant::now();
     backoff.next(&KEY, start, start, 0.0);
@@ -97,7 +97,7 @@ fn fc_004_another_rule_can_say_when_a_key_has_expired() {
 }
 
 #[test]
-fn fc_005_the_time_stays_where_it_was_until_the_key_expires() {
+fn fc_005_the_backoff_is_kept_until_the_key_expires() {
     let mut backoff = KeyedBackoff::new(SECOND, seconds(5));
     let start = Instant::now();
     for _ in 0..4 {
@@ -109,7 +109,7 @@ fn fc_005_the_time_stays_where_it_was_until_the_key_expires() {
 }
 
 #[test]
-fn fc_006_a_key_is_left_alone_after_an_event() {
+fn fc_006_a_key_backs_off_after_an_event() {
     let mut backoff = KeyedBackoff::new(seconds(2), seconds(10));
     let start = Instant::now();
     assert!(!backoff.is_in_backoff_since(&KEY, start, start));
@@ -123,7 +123,7 @@ fn fc_006_a_key_is_left_alone_after_an_event() {
 }
 
 #[test]
-fn fc_006_a_key_is_left_alone_after_its_update() {
+fn fc_006_a_key_backs_off_after_its_update() {
     let mut backoff = KeyedBackoff::new(SECOND, seconds(10));
     let start = Instant::now();
     let mut free = Vec::new();
@@ -143,7 +143,7 @@ fn fc_006_a_key_is_left_alone_after_its_update() {
 }
 
 #[test]
-fn fc_007_keys_that_have_expired_are_removed_when_the_owner_asks() {
+fn fc_007_expired_keys_are_removed_by_gc() {
     let mut backoff = KeyedBackoff::new(SECOND, seconds(5));
     let start = Instant::now();
     backoff.next(&"old", start, start, 0.0);
@@ -157,7 +157,7 @@ fn fc_007_keys_that_have_expired_are_removed_when_the_owner_asks() {
 }
 
 #[test]
-fn fc_007_the_owners_rule_says_what_is_removed() {
+fn fc_007_a_custom_rule_determines_what_is_removed() {
     let mut backoff = KeyedBackoff::new(SECOND, seconds(5)).expires_when(|idle, _| idle > SECOND);
     let start = Instant::now();
     backoff.next(&KEY, start, start, 0.0);
@@ -168,20 +168,20 @@ fn fc_007_the_owners_rule_says_what_is_removed() {
 }
 
 #[test]
-fn fc_007_keys_do_not_pile_up_if_the_owner_never_asks() {
+fn fc_007_keys_do_not_accumulate_without_a_gc_call() {
     let mut backoff = KeyedBackoff::new(SECOND, seconds(500));
     let start = Instant::now();
     for key in 0..20_000 {
         let now = start + SECOND * key;
         backoff.next(&key, now, now, 0.0);
-        // Those of the last 1000 seconds, and what is yet to be expiring_map.
+        // Those of the last 1000 seconds, and entries not yet swept.
         assert!(backoff.len() < 1600, "{} at {key}", backoff.len());
     }
 }
 
 proptest! {
     #[test]
-    fn fc_002_the_next_time_is_between_two_and_two_and_the_jitter_times_the_last(
+    fn fc_002_the_next_backoff_is_the_double_plus_at_most_the_jitter(
         factor in 0.0..2.0_f64,
         randoms in proptest::collection::vec(0.0..1.0_f64, 1..40),
     ) {

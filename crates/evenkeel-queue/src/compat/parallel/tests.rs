@@ -69,7 +69,7 @@ fn pz_002_there_are_no_more_workers_than_chunks() {
 }
 
 #[test]
-fn pz_002_pieces_are_begun_in_order() {
+fn pz_002_pieces_start_in_order() {
     let seen = Mutex::new(Vec::new());
     Parallel::new(1).chunk(3).run(8, |piece| seen.lock().unwrap().push(piece));
     assert_eq!(seen.into_inner().unwrap(), [0, 1, 2, 3, 4, 5, 6, 7]);
@@ -86,7 +86,7 @@ fn pz_002_pieces_are_begun_in_order() {
 }
 
 #[test]
-fn pz_003_the_work_can_be_called_off_before_each_piece_and_says_how_much_was_done() {
+fn pz_003_the_work_can_be_cancelled_before_each_piece_and_returns_its_count() {
     let stop = AtomicBool::new(false);
     let off = || stop.load(Ordering::Relaxed);
     let tally = Tally::new(1000);
@@ -100,7 +100,7 @@ fn pz_003_the_work_can_be_called_off_before_each_piece_and_says_how_much_was_don
 }
 
 #[test]
-fn pz_003_several_workers_add_up_what_they_did() {
+fn pz_003_the_counts_of_several_workers_are_added() {
     let begun = AtomicUsize::new(0);
     let off = || begun.load(Ordering::Relaxed) >= 500;
     let done = Parallel::new(4).until(&off).run(usize::MAX, |_| {
@@ -119,7 +119,7 @@ fn pz_004_there_is_always_a_worker() {
 }
 
 #[test]
-fn pz_001_a_panic_of_a_piece_goes_on_when_the_others_have_stopped() {
+fn pz_001_a_panic_of_a_piece_propagates_when_the_others_have_stopped() {
     // First on the thread of the caller, then on whichever thread gets the piece.
     for workers in [1, 4] {
         let (running, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -186,7 +186,7 @@ async fn pz_002_pz_004_futures_without_pieces_or_workers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pz_003_futures_that_have_begun_are_finished_when_the_work_is_called_off() {
+async fn pz_003_started_futures_finish_when_the_work_is_cancelled() {
     let stop = AtomicBool::new(false);
     let ends = RefCell::new(Vec::new());
     let off = || stop.load(Ordering::Relaxed);
@@ -238,7 +238,7 @@ fn pz_001_a_piece_is_polled_only_when_it_was_woken() {
 }
 
 #[test]
-fn pz_001_a_piece_that_keeps_waking_itself_does_not_keep_others_from_beginning() {
+fn pz_001_a_self_waking_piece_does_not_delay_the_start_of_others() {
     let second_began = std::cell::Cell::new(false);
     let mut work = pin!(Parallel::new(2).run_async(2, |piece| {
         let second_began = &second_began;
@@ -253,7 +253,7 @@ fn pz_001_a_piece_that_keeps_waking_itself_does_not_keep_others_from_beginning()
 }
 
 #[test]
-fn pz_001_many_pieces_that_never_wait_let_other_tasks_have_their_turn() {
+fn pz_001_many_pieces_that_never_wait_yield_to_other_tasks() {
     let done = std::cell::Cell::new(0);
     let mut work = pin!(Parallel::new(8).run_async(1000, async |_| done.set(done.get() + 1)));
     let mut cx = Context::from_waker(Waker::noop());
@@ -264,7 +264,7 @@ fn pz_001_many_pieces_that_never_wait_let_other_tasks_have_their_turn() {
 }
 
 #[test]
-fn pz_003_dropping_the_future_drops_the_pieces_that_have_begun() {
+fn pz_003_dropping_the_future_drops_started_pieces() {
     let held = Arc::new(());
     let run = |held: &Arc<()>| {
         let held = Arc::clone(held);

@@ -12,7 +12,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
-fn rl_001_rl_002_keys_are_counted_for_themselves_until_they_are_forgotten() {
+fn rl_001_rl_002_failures_are_counted_per_key_until_forgotten() {
     let limiter = StandaloneLimiter::new(Exponential::new(MS, SECOND));
     let now = Instant::now();
     for wait in [1, 2, 4, 8, 16] {
@@ -28,7 +28,7 @@ fn rl_001_rl_002_keys_are_counted_for_themselves_until_they_are_forgotten() {
 }
 
 #[test]
-fn rl_005_rl_007_the_count_is_there_whatever_the_limiter_makes_of_it() {
+fn rl_005_rl_007_failures_are_counted_for_any_limiter() {
     let fast_slow = StandaloneLimiter::new(FastSlow::new(5 * MS, 10 * SECOND, 3));
     let bucket = StandaloneLimiter::new(Bucket::new(1.0, 1).unwrap());
     let now = Instant::now();
@@ -42,7 +42,7 @@ fn rl_005_rl_007_the_count_is_there_whatever_the_limiter_makes_of_it() {
 }
 
 #[test]
-fn rl_001_threads_count_together() {
+fn rl_001_threads_share_the_count() {
     let limiter = StandaloneLimiter::new(default_item_limiter());
     let now = Instant::now();
     thread::scope(|scope| {
@@ -59,7 +59,7 @@ fn rl_001_threads_count_together() {
 }
 
 #[test]
-fn rq_005_a_key_that_is_idle_for_twice_the_longest_wait_starts_anew() {
+fn rq_005_a_key_idle_for_twice_the_longest_wait_is_reset() {
     let limiter = StandaloneLimiter::new(default_item_limiter());
     let start = Instant::now();
     limiter.when(&"one", start);
@@ -72,7 +72,7 @@ fn rq_005_a_key_that_is_idle_for_twice_the_longest_wait_starts_anew() {
 }
 
 #[test]
-fn rq_005_a_key_that_was_idle_for_too_long_starts_anew_even_if_it_has_not_been_removed() {
+fn rq_005_an_expired_key_is_reset_even_if_it_was_not_removed() {
     let limiter = StandaloneLimiter::new(default_item_limiter());
     let start = Instant::now();
     (0..1000).for_each(|key| {
@@ -91,13 +91,13 @@ fn rq_005_keys_that_are_never_forgotten_do_not_accumulate() {
     let start = Instant::now();
     for key in 0..50_000 {
         limiter.when(&key, start + SECOND * key);
-        // Those of the last 2000 seconds, and what is yet to be expiring_map.
+        // Those of the last 2000 seconds, and entries not yet swept.
         assert!(limiter.len() < 3200, "{} at {key}", limiter.len());
     }
 }
 
 #[test]
-fn rq_005_a_key_outlives_its_wait() {
+fn rq_005_failures_are_kept_beyond_the_wait() {
     let start = Instant::now();
     // The bucket waits three hours, more than the longest wait of the other limiter.
     let limiter = StandaloneLimiter::new(
@@ -115,7 +115,7 @@ fn rq_005_a_key_outlives_its_wait() {
 }
 
 #[test]
-fn rq_005_a_wait_without_end_is_no_reason_to_remember_without_end() {
+fn rq_005_an_infinite_wait_does_not_keep_failures_forever() {
     let limiter = StandaloneLimiter::new(Bucket::new(1.0, 0).unwrap());
     let start = Instant::now();
     assert_eq!(limiter.when(&"one", start), Duration::MAX);
@@ -124,7 +124,7 @@ fn rq_005_a_wait_without_end_is_no_reason_to_remember_without_end() {
 }
 
 #[test]
-fn rq_005_how_long_keys_are_remembered_can_be_said() {
+fn rq_005_the_retention_of_failures_is_configurable() {
     let start = Instant::now();
     let after = |limiter: &StandaloneLimiter<&'static str, Exponential>, idle: Duration| {
         limiter.forget(&"one");

@@ -13,7 +13,7 @@ fn bucket(rate: f64, burst: u32) -> Bucket {
 }
 
 #[test]
-fn rl_006_wqu_014_a_burst_goes_through_and_the_rest_queues_up_behind_it() {
+fn rl_006_wqu_014_a_burst_passes_and_later_keys_wait() {
     let bucket = bucket(10.0, 3);
     let now = Instant::now();
     let waits: Vec<_> = (0..6).map(|_| bucket.when("any", 1, now)).collect();
@@ -60,7 +60,7 @@ fn rl_006_a_wait_is_never_too_short_and_errors_do_not_add_up() {
 }
 
 #[test]
-fn rl_007_the_bucket_does_not_care_about_keys_or_failures() {
+fn rl_007_the_bucket_ignores_keys_and_failures() {
     let bucket = bucket(1.0, 1);
     let now = Instant::now();
     assert_eq!(bucket.when("one", 1, now), Duration::ZERO);
@@ -70,7 +70,7 @@ fn rl_007_the_bucket_does_not_care_about_keys_or_failures() {
 }
 
 #[test]
-fn rl_007_a_bucket_that_holds_nothing_says_never() {
+fn rl_007_a_bucket_of_size_zero_never_grants() {
     let bucket = bucket(10.0, 0);
     let now = Instant::now();
     assert_eq!(bucket.when("any", 1, now), Duration::MAX);
@@ -78,7 +78,7 @@ fn rl_007_a_bucket_that_holds_nothing_says_never() {
 }
 
 #[test]
-fn rl_007_a_clock_that_goes_back_makes_no_tokens() {
+fn rl_007_a_clock_set_back_adds_no_tokens() {
     let bucket = bucket(1.0, 2);
     let start = Instant::now() + 3600 * SECOND;
     let at = |after: Duration| bucket.when("any", 1, start + after);
@@ -148,7 +148,7 @@ proptest! {
     }
 
     #[test]
-    fn rl_006_no_token_that_is_there_is_held_back(
+    fn rl_006_no_available_token_is_withheld(
         rate in 1..2000_u32,
         burst in 1..20_u32,
         steps in vec(prop_oneof![Just(0), 0..100_000_000_i64, 0..5_000_000_000_i64], 1..150),

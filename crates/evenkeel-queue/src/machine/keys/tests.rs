@@ -71,7 +71,7 @@ impl Both {
 }
 
 #[test]
-fn keys_are_found_whatever_came_and_went() {
+fn keys_are_found_after_inserts_and_removals() {
     for seed in 0..60 {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut both = Both::new();
@@ -94,7 +94,7 @@ fn keys_are_found_whatever_came_and_went() {
 }
 
 #[test]
-fn very_many_keys_are_found_and_their_memory_is_given_back() {
+fn many_keys_are_found_and_their_memory_is_freed() {
     let count = 3 * LARGE as u64 / 2;
     let mut both = Both::new();
     for round in 0..2 {
@@ -117,7 +117,7 @@ fn very_many_keys_are_found_and_their_memory_is_given_back() {
 }
 
 #[test]
-fn rings_keep_their_order_whoever_leaves() {
+fn rings_keep_their_order_when_entries_leave() {
     for seed in 0..100 {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut both = Both::new();
@@ -171,7 +171,7 @@ enum ObjectKey {
 }
 
 #[test]
-fn an_entry_with_the_key_of_an_object_is_one_line_of_the_cache() {
+fn an_entry_with_an_object_key_fits_a_cache_line() {
     assert_eq!((size_of::<ObjectKey>(), size_of::<Entry<ObjectKey>>()), (48, 64));
     assert_eq!((size_of::<Block<ObjectKey>>(), align_of::<Block<ObjectKey>>()), (BLOCK * 64, 64));
     assert_eq!(size_of::<Block<String>>(), BLOCK * size_of::<Entry<String>>());

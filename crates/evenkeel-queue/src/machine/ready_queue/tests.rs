@@ -20,7 +20,7 @@ fn ready(fair: bool) -> ReadyQueue {
 }
 
 #[test]
-fn void_tickets_stay_fewer_than_those_that_count() {
+fn void_tickets_stay_fewer_than_valid_ones() {
     for seed in 0..40 {
         let mut rng = fastrand::Rng::with_seed(seed);
         let fair = rng.bool();
@@ -58,7 +58,7 @@ fn void_tickets_stay_fewer_than_those_that_count() {
 }
 
 #[test]
-fn a_key_that_rises_for_ever_leaves_nothing_behind() {
+fn a_repeatedly_raised_key_leaves_no_entries() {
     for fair in [false, true] {
         let mut ready = ready(fair);
         // Something lower stays in front, so that void tickets behind it are not just passed.
@@ -80,7 +80,7 @@ fn a_key_that_rises_for_ever_leaves_nothing_behind() {
 }
 
 #[test]
-fn places_are_given_back_when_there_are_no_keys() {
+fn memory_is_freed_when_there_are_no_keys() {
     let mut ready = ready(false);
     for slot in 0..2 * FEW_SLOTS as Slot {
         ready.push(slot, 1, 0, Time::ZERO);

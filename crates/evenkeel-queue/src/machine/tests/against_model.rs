@@ -22,7 +22,7 @@ const STEPS_OF_A_SEED: u64 = 2_000;
 const FEW: usize = 64;
 
 #[test]
-fn the_core_does_what_the_model_does() {
+fn the_machine_matches_the_model() {
     let steps = env::var("EVENKEEL_MODEL_STEPS").ok().and_then(|steps| steps.parse().ok()).unwrap_or(STEPS);
     for seed in 0..steps.div_ceil(STEPS_OF_A_SEED) {
         let result = panic::catch_unwind(AssertUnwindSafe(|| {

@@ -31,7 +31,7 @@ impl ReadyOrder<u32> for Repeating {
 }
 
 #[test]
-fn a_ticket_that_is_given_twice_hands_out_nothing() {
+fn a_duplicate_ticket_of_a_ready_order_is_ignored() {
     let settings = MachineSettings {
         rules: OrderRules { share: None, ageing: None, fair: false },
         ready_order: Some(Box::new(Repeating::default())),

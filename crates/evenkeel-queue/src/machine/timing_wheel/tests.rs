@@ -112,7 +112,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn keys_come_out_by_time_and_then_in_the_order_they_went_in(
+    fn keys_are_due_by_time_and_then_in_insertion_order(
         begin in prop_oneof![Just(0), span()],
         steps in prop::collection::vec(step(48), 1..400),
     ) {
@@ -135,7 +135,7 @@ proptest! {
 }
 
 #[test]
-fn a_key_that_is_put_in_while_a_ring_is_spread_comes_after_those_of_its_time() {
+fn a_key_added_while_a_ring_is_spread_follows_keys_of_its_time() {
     let mut both = Both::new(8, 0);
     (0..4).for_each(|slot| both.insert(slot, 5_000));
     both.insert(4, 4_096);

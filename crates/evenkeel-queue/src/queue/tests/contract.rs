@@ -4,7 +4,7 @@ use super::*;
 use crate::limiter::Exponential;
 
 #[test]
-fn wq_001_one_queue_adds_now_later_and_after_a_failure() {
+fn wq_001_one_queue_supports_immediate_delayed_and_rate_limited_adds() {
     let clock = HandClock::new();
     let queue = WorkQueue::builder().clock(clock.clone()).build();
     queue.add("now");
@@ -24,7 +24,7 @@ fn wq_001_one_queue_adds_now_later_and_after_a_failure() {
 }
 
 #[test]
-fn wq_002_a_key_is_ready_or_with_a_worker_or_both_dirty_and_with_a_worker() {
+fn wq_002_a_key_is_ready_in_flight_or_in_flight_and_dirty() {
     let queue = WorkQueue::new();
     let state = || {
         let stats = queue.stats();
@@ -90,7 +90,7 @@ fn wq_005_a_key_that_is_queued_is_not_queued_again() {
 }
 
 #[test]
-fn wq_006_many_adds_make_one_hand_out() {
+fn wq_006_many_adds_are_handed_out_once() {
     let queue = WorkQueue::new();
     (0..100).for_each(|_| queue.add("bar"));
     assert_eq!(take_all(&queue), ["bar"]);
@@ -98,7 +98,7 @@ fn wq_006_many_adds_make_one_hand_out() {
 }
 
 #[test]
-fn wq_007_adds_during_the_work_make_one_more_hand_out_when_it_ends() {
+fn wq_007_adds_while_in_flight_cause_one_more_run() {
     let queue = WorkQueue::new();
     queue.add("foo");
     let item = queue.try_next().unwrap();
@@ -111,7 +111,7 @@ fn wq_007_adds_during_the_work_make_one_more_hand_out_when_it_ends() {
 }
 
 #[test]
-fn wqu_003_what_was_added_meanwhile_goes_to_the_end_once() {
+fn wqu_003_keys_added_while_in_flight_are_queued_last_once() {
     let queue = WorkQueue::new();
     queue.add("a");
     let item = queue.try_next().unwrap();
@@ -150,7 +150,7 @@ fn wqu_004_two_workers_never_have_one_key() {
 }
 
 #[test]
-fn wq_009_first_come_first_served_and_again_at_the_end() {
+fn wq_009_keys_are_fifo_and_readded_keys_are_last() {
     let queue = WorkQueue::new();
     (0..1000).for_each(|key| queue.add(key));
     queue.add(0);
@@ -164,7 +164,7 @@ fn wq_009_first_come_first_served_and_again_at_the_end() {
 }
 
 #[test]
-fn wq_010_a_storage_hears_of_adds_of_queued_keys_and_not_of_others() {
+fn wq_010_a_ready_order_is_touched_for_adds_of_queued_keys_only() {
     let (log, storage) = logged_order();
     let queue = WorkQueue::builder().ready_order(storage).build();
     ["a", "a", "b"].into_iter().for_each(|key| queue.add(key));
@@ -180,7 +180,7 @@ fn wq_010_a_storage_hears_of_adds_of_queued_keys_and_not_of_others() {
 }
 
 #[test]
-fn wqu_007_slots_are_freed_and_a_repeated_add_touches_the_storage() {
+fn wqu_007_slots_are_freed_and_a_repeated_add_touches_the_ready_order() {
     let (log, storage) = logged_order();
     let queue = WorkQueue::builder().ready_order(storage).build();
     ["a", "a"].into_iter().for_each(|key| queue.add(key));
@@ -205,7 +205,7 @@ impl ReadyOrder<u32> for Stutter {
 }
 
 #[test]
-fn wq_010_a_storage_that_repeats_itself_does_no_harm() {
+fn wq_010_a_ready_order_that_returns_duplicates_is_harmless() {
     let queue = WorkQueue::builder().ready_order(Stutter(Vec::new(), 0)).build();
     for round in 0..20 {
         (0..round).for_each(|key| queue.add(key));
@@ -231,7 +231,7 @@ async fn wq_011_next_waits_for_a_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wqu_002_next_waits_for_a_key_or_the_end() {
+async fn wqu_002_next_waits_for_a_key_or_the_shutdown() {
     let queue = WorkQueue::new();
     queue.add(1);
     let mut next = queue.next();
@@ -246,7 +246,7 @@ async fn wqu_002_next_waits_for_a_key_or_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wq_012_what_is_queued_is_handed_out_after_the_end() {
+async fn wq_012_queued_keys_are_handed_out_after_shut_down() {
     let queue = WorkQueue::new();
     ["a", "b"].into_iter().for_each(|key| queue.add(key));
     queue.shut_down();
@@ -275,7 +275,7 @@ async fn wq_013_none_is_returned_when_no_key_can_follow() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn qhc_01_no_key_follows_none() {
+async fn qhc_01_next_waits_for_keys_readded_while_draining() {
     let queue = WorkQueue::new();
     queue.add("a");
     let item = queue.next().await.unwrap();
@@ -292,7 +292,7 @@ async fn qhc_01_no_key_follows_none() {
 }
 
 #[test]
-fn wq_014_finishing_wakes_one_who_waits_for_the_key() {
+fn wq_014_finishing_a_dirty_key_wakes_one_waiter() {
     let queue = WorkQueue::new();
     queue.add("a");
     let item = queue.try_next().unwrap();
@@ -306,7 +306,7 @@ fn wq_014_finishing_wakes_one_who_waits_for_the_key() {
 }
 
 #[test]
-fn wq_017_len_counts_what_could_be_handed_out() {
+fn wq_017_len_counts_ready_keys() {
     let queue = WorkQueue::new();
     ["queued", "processing", "both"].into_iter().for_each(|key| queue.add(key));
     queue.add_after("delayed", secs(3600));
@@ -321,7 +321,7 @@ fn wq_017_len_counts_what_could_be_handed_out() {
 }
 
 #[test]
-fn wq_018_adds_after_the_end_are_dropped() {
+fn wq_018_adds_after_shut_down_are_dropped() {
     let queue = WorkQueue::new();
     queue.add("a");
     let item = queue.try_next().unwrap();
@@ -336,7 +336,7 @@ fn wq_018_adds_after_the_end_are_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wq_019_shut_down_waits_for_nothing_wakes_all_and_may_be_repeated() {
+async fn wq_019_shut_down_does_not_wait_wakes_all_and_may_be_repeated() {
     let queue = WorkQueue::new();
     queue.add("a");
     let item = queue.next().await.unwrap();
@@ -386,7 +386,7 @@ fn wq_026_a_finished_key_is_freed() {
 }
 
 #[test]
-fn wq_027_a_queue_may_have_a_name_a_clock_a_storage_and_a_limiter() {
+fn wq_027_a_queue_may_have_a_name_a_clock_a_ready_order_and_a_limiter() {
     assert_eq!(WorkQueue::<u32>::new().name(), None);
     assert_eq!(WorkQueue::<u32>::rate_limited("Foos").name(), Some("Foos"));
     assert_eq!(WorkQueue::<u32>::builder().name("").build().name(), None);

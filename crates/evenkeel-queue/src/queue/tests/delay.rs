@@ -9,7 +9,7 @@ async fn arrival(queue: &WorkQueue<&'static str>, since: &Since) -> (&'static st
 }
 
 #[tokio::test(start_paused = true)]
-async fn dq_001_an_add_for_later_is_counted_unless_shutting_down_and_no_delay_is_now() {
+async fn dq_001_a_delayed_add_is_counted_unless_shutting_down_and_zero_is_immediate() {
     let queue = WorkQueue::new();
     queue.add_after("now", Duration::ZERO);
     queue.add_after("later", ms(1));
@@ -24,7 +24,7 @@ async fn dq_001_an_add_for_later_is_counted_unless_shutting_down_and_no_delay_is
 }
 
 #[tokio::test(start_paused = true)]
-async fn wqu_008_an_add_for_later_comes_at_its_time_and_never_after_the_end() {
+async fn wqu_008_a_delayed_add_is_ready_at_its_time_and_never_after_shut_down() {
     let queue = WorkQueue::new();
     queue.add_after("now", Duration::ZERO);
     assert_eq!(take(&queue), "now");
@@ -85,7 +85,7 @@ async fn dq_004_keys_become_ready_the_earliest_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dq_004_a_key_that_is_due_comes_before_those_that_are_added_later() {
+async fn dq_004_a_due_key_precedes_later_adds() {
     let queue = WorkQueue::new();
     queue.add("held");
     let held = queue.try_next().unwrap();
@@ -98,7 +98,7 @@ async fn dq_004_a_key_that_is_due_comes_before_those_that_are_added_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dq_005_a_key_that_is_due_at_once_goes_straight_into_the_queue() {
+async fn dq_005_a_key_due_at_once_is_ready_at_once() {
     let queue = WorkQueue::new();
     queue.add_after("later", secs(1));
     queue.add_all(["a", "b"], AddOptions::new().after(Duration::ZERO));
@@ -143,7 +143,7 @@ async fn dq_006_delayed_keys_arm_no_timer_without_waiting_workers() {
 }
 
 #[test]
-fn qhc_09_a_timer_that_never_fires_keeps_no_key_from_whoever_asks() {
+fn qhc_09_a_timer_that_never_fires_does_not_hide_due_keys() {
     let clock = HandClock::new();
     let queue = WorkQueue::builder().clock(clock.clone()).build();
     queue.add_after("a", secs(1));
@@ -155,7 +155,7 @@ fn qhc_09_a_timer_that_never_fires_keeps_no_key_from_whoever_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dq_007_a_key_is_there_after_its_delay_and_not_before() {
+async fn dq_007_a_key_is_ready_after_its_delay_and_not_before() {
     let queue = WorkQueue::new();
     queue.add_after("foo", ms(50));
     assert_eq!(queue.len(), 0);
@@ -245,7 +245,7 @@ async fn dq_009_a_worker_that_waits_for_the_later_time_is_woken_for_the_earlier_
 }
 
 #[tokio::test(start_paused = true)]
-async fn qhc_07_of_three_times_the_earliest_holds() {
+async fn qhc_07_the_earliest_of_three_times_wins() {
     let queue = WorkQueue::new();
     [50, 30, 70].into_iter().for_each(|wait| queue.add_after("a", ms(wait)));
     step(ms(40)).await;
@@ -255,7 +255,7 @@ async fn qhc_07_of_three_times_the_earliest_holds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wqu_009_a_key_that_waits_twice_comes_once_at_the_earlier_time() {
+async fn wqu_009_a_key_delayed_twice_is_ready_once_at_the_earlier_time() {
     let queue = WorkQueue::new();
     let since = Since::now();
     queue.add_after("a", ms(30));
@@ -268,7 +268,7 @@ async fn wqu_009_a_key_that_waits_twice_comes_once_at_the_earlier_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dq_010_keys_come_in_the_order_of_their_times_also_after_a_jump() {
+async fn dq_010_keys_are_in_the_order_of_their_times_also_after_a_clock_jump() {
     let queue = WorkQueue::new();
     [("c", 1000), ("b", 500), ("a", 250)].into_iter().for_each(|(key, wait)| queue.add_after(key, ms(wait)));
     tokio::time::advance(secs(2)).await;
@@ -276,7 +276,7 @@ async fn dq_010_keys_come_in_the_order_of_their_times_also_after_a_jump() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dq_011_keys_of_one_time_come_in_the_order_in_which_they_were_added() {
+async fn dq_011_keys_of_one_time_are_in_insertion_order() {
     let queue = WorkQueue::new();
     (0..5000).for_each(|key| queue.add_after(key, ms(100)));
     step(ms(60)).await;
@@ -321,7 +321,7 @@ async fn qhc_06_an_add_during_the_wait_is_one_more_run_or_the_only_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dq_013_a_key_that_becomes_due_while_it_is_dirty_comes_once() {
+async fn dq_013_a_key_due_while_dirty_is_handed_out_once() {
     let (log, storage) = logged_order();
     let queue = WorkQueue::builder().ready_order(storage).build();
     queue.add_after("a", ms(10));
@@ -340,7 +340,7 @@ async fn dq_013_a_key_that_becomes_due_while_it_is_dirty_comes_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dq_014_what_waits_at_the_end_is_discarded() {
+async fn dq_014_shut_down_discards_delayed_keys() {
     let queue = WorkQueue::new();
     queue.add_after("a", ms(10));
     let worker = tokio::spawn({
@@ -356,7 +356,7 @@ async fn dq_014_what_waits_at_the_end_is_discarded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wqu_010_keys_that_wait_at_the_end_are_lost() {
+async fn wqu_010_delayed_keys_are_discarded_at_shut_down() {
     let queue = WorkQueue::new();
     queue.add_after("waits", ms(1));
     queue.add("ready");
@@ -366,7 +366,7 @@ async fn wqu_010_keys_that_wait_at_the_end_are_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dq_015_a_drain_discards_what_waits_at_once() {
+async fn dq_015_a_discarding_drain_drops_delayed_keys_at_once() {
     let queue = WorkQueue::new();
     let since = Since::now();
     queue.add_after("a", secs(3600));
@@ -378,7 +378,7 @@ async fn dq_015_a_drain_discards_what_waits_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dq_015_a_drain_flushes_what_waits_to_workers_that_wait_already() {
+async fn dq_015_a_flushing_drain_hands_delayed_keys_to_waiting_workers() {
     let queue = WorkQueue::new();
     let since = Since::now();
     [("b", 20), ("a", 10)].into_iter().for_each(|(key, wait)| queue.add_after(key, secs(wait)));
@@ -406,7 +406,7 @@ async fn dq_015_a_drain_flushes_what_waits_to_workers_that_wait_already() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn qhc_10_after_a_drain_nothing_is_left_that_runs_or_comes() {
+async fn qhc_10_after_a_drain_no_task_and_no_key_remains() {
     let clock = CountingClock::default();
     let queue = WorkQueue::builder().clock(clock.clone()).build();
     queue.add_after("a", secs(3600));
@@ -424,7 +424,7 @@ async fn qhc_10_after_a_drain_nothing_is_left_that_runs_or_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dq_016_delays_work_with_any_storage_and_clock() {
+async fn dq_016_delays_work_with_any_ready_order_and_clock() {
     let clock = HandClock::new();
     let (log, storage) = logged_order();
     let queue = WorkQueue::builder().name("dq-016").clock(clock.clone()).ready_order(storage).build();
@@ -437,7 +437,7 @@ async fn dq_016_delays_work_with_any_storage_and_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dq_017_keys_that_wait_do_not_count_as_queued() {
+async fn dq_017_delayed_keys_do_not_count_as_queued() {
     let queue = WorkQueue::new();
     queue.add_after("a", ms(1));
     queue.add("b");

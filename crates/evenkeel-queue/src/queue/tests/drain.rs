@@ -24,7 +24,7 @@ async fn wq_020_a_drain_waits_for_the_workers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wq_021_a_drain_waits_for_what_was_added_again() {
+async fn wq_021_a_drain_waits_for_readded_keys() {
     let queue = WorkQueue::new();
     queue.add("foo");
     let item = queue.next().await.unwrap();
@@ -41,7 +41,7 @@ async fn wq_021_a_drain_waits_for_what_was_added_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wqu_006_a_drain_waits_for_what_is_queued_and_for_what_was_added_again() {
+async fn wqu_006_a_drain_waits_for_queued_and_readded_keys() {
     let queue = WorkQueue::new();
     ["taken", "queued"].into_iter().for_each(|key| queue.add(key));
     let item = queue.next().await.unwrap();
@@ -72,7 +72,7 @@ async fn wq_022_shut_down_releases_a_drain() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wqu_005_shut_down_waits_for_nothing_and_a_drain_for_all_until_shut_down() {
+async fn wqu_005_shut_down_does_not_wait_and_a_drain_waits_until_shut_down() {
     let queue = WorkQueue::new();
     queue.add("a");
     let item = queue.next().await.unwrap();
@@ -170,7 +170,7 @@ async fn qhc_04_two_drains_both_return() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn draining_begins_with_the_call_and_takes_no_more_keys() {
+async fn a_drain_starts_with_the_call_and_rejects_adds() {
     let queue = WorkQueue::new();
     queue.add("a");
     let item = queue.next().await.unwrap();
@@ -194,7 +194,7 @@ async fn an_empty_queue_is_drained_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_flushed_is_waited_for_and_comes_in_the_order_of_its_time() {
+async fn flushed_keys_are_awaited_and_in_the_order_of_their_times() {
     let queue = WorkQueue::new();
     let since = Since::now();
     [("c", 30), ("a", 10), ("b", 20)].into_iter().for_each(|(key, wait)| queue.add_after(key, secs(wait)));
@@ -210,7 +210,7 @@ async fn what_is_flushed_is_waited_for_and_comes_in_the_order_of_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_keys_are_flushed_to_one_worker_that_waits() {
+async fn many_keys_are_flushed_to_one_waiting_worker() {
     let queue = WorkQueue::<u32>::new();
     (0..50_000).for_each(|key| queue.add_after(key, secs(u64::from(key) + 1)));
     let worker = tokio::spawn({
@@ -229,7 +229,7 @@ async fn many_keys_are_flushed_to_one_worker_that_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shut_down_discards_what_a_drain_was_to_flush() {
+async fn shut_down_discards_keys_of_a_flushing_drain() {
     let queue = WorkQueue::new();
     queue.add_after("a", secs(1));
     let drain = spawn(queue.drain(DrainDelayed::Flush));
@@ -240,7 +240,7 @@ async fn shut_down_discards_what_a_drain_was_to_flush() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_drains_the_one_that_discards_wins() {
+async fn a_discarding_drain_overrides_a_flushing_one() {
     for second_discards in [true, false] {
         let queue = WorkQueue::<&str>::new();
         queue.add_after("later", secs(60));

@@ -39,7 +39,7 @@ fn ask_33_tenants_take_turns_and_each_has_its_own_order() {
 }
 
 #[test]
-fn ask_33_a_tenant_that_comes_back_gets_no_extra_turn() {
+fn ask_33_a_returning_tenant_gets_no_extra_turn() {
     let queue = fair().build();
     queue.add_all((0..100).map(|n| ("a", n)), AddOptions::new());
     queue.add_all((0..100).map(|n| ("b", n)), AddOptions::new());
@@ -54,7 +54,7 @@ fn ask_33_a_tenant_that_comes_back_gets_no_extra_turn() {
 }
 
 #[test]
-fn ask_33_priorities_come_first_and_turns_are_taken_within_them() {
+fn ask_33_tenants_take_turns_within_a_priority() {
     let queue = fair().share(None).build();
     queue.add_all((0..4).map(|n| ("a", n)), at(0));
     queue.add(("b", 0));
@@ -75,7 +75,7 @@ fn ask_33_raising_moves_a_key_from_one_lane_to_another() {
 }
 
 #[test]
-fn ask_33_raising_everything_again_and_again_loses_nothing() {
+fn ask_33_repeated_raising_loses_no_key() {
     let queue = fair().share(None).build();
     let keys = || (0..300).map(|n| (["a", "b", "c"][n as usize % 3], n));
     queue.add_all(keys(), at(-100));

@@ -17,7 +17,7 @@ fn hold(queue: &WorkQueue<&'static str>) -> tokio::task::JoinHandle<()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wq_015_an_item_that_is_dropped_is_finished_and_its_failures_stay() {
+async fn wq_015_a_done_item_is_finished_and_keeps_its_failures() {
     let queue = queue();
     queue.add_rate_limited("a");
     step(ms(10)).await;
@@ -28,7 +28,7 @@ async fn wq_015_an_item_that_is_dropped_is_finished_and_its_failures_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wq_016_an_item_is_finished_once_whatever_is_said_of_it() {
+async fn wq_016_an_item_is_finished_once_by_any_verdict() {
     let queue = queue();
     for finish in [Item::forget, |item: Item| item.retry("x"), |item: Item| item.retry_after(secs(1)), drop] {
         queue.add("a");
@@ -73,7 +73,7 @@ impl RateLimiter<&'static str> for Forgotten {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_says_how_it_went() {
+async fn verdicts_of_an_item_set_wait_and_failures() {
     let limiter = Forgotten::default();
     let queue = WorkQueue::builder().limiter(limiter.clone()).build();
     let next = async || {
@@ -103,7 +103,7 @@ async fn an_item_says_how_it_went() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_comes_back_at_once_is_handed_out_when_the_item_is_gone() {
+async fn a_key_retried_without_delay_is_ready_when_its_item_is_finished() {
     let queue = queue();
     queue.add("a");
     queue.add("b");
@@ -112,7 +112,7 @@ async fn a_key_that_comes_back_at_once_is_handed_out_when_the_item_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_panics_has_failed_and_its_key_comes_back() {
+async fn the_key_of_a_panicking_task_is_retried() {
     let queue = queue();
     queue.add("a");
     for failures in 0..3 {
@@ -135,7 +135,7 @@ async fn a_task_that_panics_has_failed_and_its_key_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_panics_after_the_end_does_not_hold_up_a_drain() {
+async fn a_panicking_task_does_not_block_a_drain() {
     let queue = queue();
     queue.add("a");
     let worker = tokio::spawn({
@@ -184,7 +184,7 @@ async fn a_key_whose_worker_returns_early_is_retried_after_its_backoff() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_that_is_done_keeps_its_failures_and_does_not_return() {
+async fn a_done_item_keeps_its_failures_and_is_not_requeued() {
     let queue = queue();
     queue.add("a");
     queue.next().await.unwrap().retry("once");
@@ -194,7 +194,7 @@ async fn an_item_that_is_done_keeps_its_failures_and_does_not_return() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_item_does_not_return_while_the_queue_shuts_down() {
+async fn a_dropped_item_is_not_retried_during_shutdown() {
     let queue = queue();
     queue.add("a");
     let item = queue.try_next().unwrap();
@@ -214,7 +214,7 @@ async fn an_item_can_be_finished_by_another_task_and_outlive_the_handles() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_knows_how_long_its_key_was_ready_if_the_queue_has_a_name() {
+async fn an_item_of_a_named_queue_has_the_ready_time_of_its_key() {
     let queue = WorkQueue::rate_limited("waited");
     let waited = || {
         let item = queue.try_next().unwrap();
@@ -242,7 +242,7 @@ async fn an_item_knows_how_long_its_key_was_ready_if_the_queue_has_a_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_requeued_comes_back_later_each_time_and_forgets_nothing() {
+async fn a_requeued_key_backs_off_and_keeps_its_failures() {
     let queue = queue();
     queue.add("a");
     for wait in [10, 20, 40] {

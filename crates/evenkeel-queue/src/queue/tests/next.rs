@@ -96,7 +96,7 @@ async fn futures_that_are_dropped_at_random_on_many_threads_lose_no_key() {
 }
 
 #[test]
-fn one_that_was_woken_and_goes_away_wakes_the_next() {
+fn a_woken_waiter_that_is_dropped_wakes_the_next() {
     let queue = WorkQueue::new();
     let (mut first, mut second, mut third) = (queue.next(), queue.next(), queue.next());
     let woken: Vec<_> = [&mut first, &mut second, &mut third]
@@ -143,7 +143,7 @@ fn the_last_waker_that_was_given_is_the_one_that_is_woken() {
 }
 
 #[test]
-fn as_many_are_woken_as_there_are_keys() {
+fn as_many_waiters_are_woken_as_keys_exist() {
     let queue = WorkQueue::new();
     let mut waiting: Vec<_> = (0..5).map(|_| queue.next()).collect();
     let woken: Vec<_> = waiting
@@ -230,7 +230,7 @@ async fn a_timekeeper_that_gets_a_key_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ready_key_goes_to_one_who_does_not_keep_the_time() {
+async fn a_ready_key_is_given_to_a_waiter_without_the_timer() {
     let clock = CountingClock::default();
     let queue = WorkQueue::builder().clock(clock.clone()).build();
     queue.add_after("later", secs(1));
@@ -255,7 +255,7 @@ async fn the_deputy_takes_a_due_key_if_the_timekeeper_is_not_polled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_many_waiters_one_is_timekeeper_and_one_its_deputy() {
+async fn two_waiters_arm_a_timer() {
     let clock = CountingClock::default();
     let queue = WorkQueue::builder().clock(clock.clone()).build();
     queue.add_after("a", secs(1));
@@ -315,7 +315,7 @@ async fn blocking_and_waiting_workers_share_a_queue() {
 }
 
 #[tokio::test]
-async fn a_worker_with_much_to_do_lets_others_have_their_turn() {
+async fn a_busy_worker_yields_to_other_tasks() {
     let queue = WorkQueue::new();
     queue.add_all(0..10_000, crate::AddOptions::new());
     queue.shut_down();

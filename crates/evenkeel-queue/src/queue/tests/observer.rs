@@ -48,7 +48,7 @@ async fn a_key_is_reported_from_its_add_to_its_finish() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_way_to_add_says_how() {
+async fn every_kind_of_add_is_reported_with_its_options() {
     let queue = WorkQueue::new();
     let (steps, _guard) = observed(&queue);
     queue.add_after("a", secs(1));
@@ -128,7 +128,7 @@ fn left(steps: &Steps) -> (KeyState, Option<Duration>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_says_whether_the_key_is_in_the_queue_again() {
+async fn a_finish_reports_whether_the_key_is_queued_again() {
     let queue = WorkQueue::new();
     let (steps, _guard) = observed(&queue);
     queue.add("a");
@@ -170,7 +170,7 @@ async fn a_retry_that_a_new_failure_postpones_is_reported_as_delayed() {
 }
 
 #[test]
-fn a_queue_that_is_shutting_down_tells_of_no_return() {
+fn verdicts_during_shutdown_report_no_retry() {
     type Verdict = fn(crate::Item<&'static str>);
     let verdicts: [Verdict; 4] = [
         |item| item.retry("no luck"),

@@ -24,7 +24,7 @@ impl<K> RateLimiter<K> for Bad {
 }
 
 #[test]
-fn a_limiter_that_panics_does_so_to_the_worker_and_the_key_comes_back() {
+fn a_limiter_panic_reaches_the_worker_and_the_key_is_retried() {
     let clock = HandClock::new();
     let queue = WorkQueue::builder().limiter(Bad).clock(clock.clone()).build();
     queue.add("a");
@@ -112,7 +112,7 @@ fn a_tenant_function_that_panics_leaves_no_key_stuck() {
 }
 
 #[test]
-fn a_tenant_function_that_panics_does_so_where_the_key_is_added() {
+fn a_tenant_function_panic_reaches_the_caller_of_add() {
     let clock = HandClock::new();
     let queue = WorkQueue::builder().clock(clock.clone()).fair_by(|key: &&str| key.split('/').nth(1).unwrap()).build();
     queue.add("good/key");
@@ -148,7 +148,7 @@ impl ReadyOrder<&'static str> for Shaky {
 }
 
 #[test]
-fn a_storage_that_panics_leaves_no_key_stuck() {
+fn a_ready_order_that_panics_leaves_no_key_stuck() {
     let storage = Shaky::default();
     let breaks = storage.push_panics.clone();
     let queue = WorkQueue::builder().ready_order(storage).build();
@@ -184,7 +184,7 @@ fn a_drain_returns_though_a_ready_order_panics_at_the_end() {
 }
 
 #[test]
-fn a_thread_that_panics_while_it_waits_takes_no_wake_up_with_it() {
+fn a_thread_that_panics_while_waiting_loses_no_wake_up() {
     let (empty, is_empty) = mpsc::channel();
     let storage = Shaky { empty: Some(empty), ..Shaky::default() };
     let breaks = storage.pop_panics.clone();
@@ -214,7 +214,7 @@ impl Wake for Loud {
 }
 
 #[test]
-fn a_waker_that_panics_does_not_keep_others_from_being_woken() {
+fn a_panicking_waker_does_not_prevent_other_wake_ups() {
     let queue = WorkQueue::<&str>::new();
     let (woken, waker) = Woken::new();
     let (mut first, mut second, mut third) = (queue.next(), queue.next(), queue.next());
@@ -253,7 +253,7 @@ impl Drop for Curious {
 }
 
 #[test]
-fn a_key_that_is_dropped_may_look_at_the_queue() {
+fn a_key_may_read_the_queue_in_its_drop() {
     let (queue, seen) = (WorkQueue::new(), WorkQueue::new());
     let link = Arc::new(Mutex::new(Some(queue.clone())));
     let key = |number| Curious(number, seen.clone(), link.clone());

@@ -28,7 +28,7 @@ fn share(n: u32) -> Option<NonZeroU32> {
 }
 
 #[test]
-fn pq_001_the_highest_priority_first_and_within_one_first_come_first_served() {
+fn pq_001_the_highest_priority_is_first_and_equal_ones_are_fifo() {
     let queue = strict().build();
     queue.add_all(["low"], at(LOW_PRIORITY));
     queue.add_all(["a", "b"], at(1));
@@ -74,7 +74,7 @@ fn pq_002_a_key_in_use_is_not_handed_out_and_counts_in_depth_when_added_again() 
 }
 
 #[test]
-fn pq_003_the_highest_priority_holds_and_a_raised_key_goes_to_the_end_of_its_level() {
+fn pq_003_the_highest_priority_wins_and_a_raised_key_is_last_in_its_level() {
     let queue = strict().build();
     queue.add_all(["a", "b", "c"], at(0));
     queue.add_all(["x"], at(1));
@@ -86,7 +86,7 @@ fn pq_003_the_highest_priority_holds_and_a_raised_key_goes_to_the_end_of_its_lev
 }
 
 #[test]
-fn pq_003_raised_many_times_it_is_there_once() {
+fn pq_003_a_key_raised_many_times_is_queued_once() {
     let queue = strict().build();
     queue.add_all(0..500, at(LOW_PRIORITY));
     for priority in 1..20 {
@@ -100,7 +100,7 @@ fn pq_003_raised_many_times_it_is_there_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pq_003_of_several_times_the_earliest_and_of_several_priorities_the_highest_holds() {
+async fn pq_003_the_earliest_time_and_the_highest_priority_win() {
     for pending in [OnReadd::Keep, OnReadd::Merge] {
         let queue = strict().on_readd(pending).build();
         queue.add_all(["a"], at(3).after(ms(10)));
@@ -133,7 +133,7 @@ async fn pq_003_a_key_that_is_ready_and_waits_has_one_priority() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pq_003_a_priority_given_while_a_worker_has_the_key_holds_for_the_next_run() {
+async fn pq_003_a_priority_given_while_in_flight_applies_to_the_next_run() {
     let queue = strict().build();
     queue.add_all(["a"], at(9));
     let item = queue.try_next().unwrap();
@@ -164,7 +164,7 @@ impl RateLimiter<&'static str> for CountedCalls {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pq_004_no_delay_is_now_and_of_delay_and_backoff_the_smaller_wins() {
+async fn pq_004_no_delay_is_immediate_and_the_smaller_of_delay_and_backoff_wins() {
     let calls = CountedCalls::default();
     let queue = WorkQueue::builder().limiter(calls.clone()).build();
     queue.add_all(["now"], AddOptions::new().after(Duration::ZERO));
@@ -182,7 +182,7 @@ async fn pq_004_no_delay_is_now_and_of_delay_and_backoff_the_smaller_wins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pq_005_keys_of_one_priority_come_in_the_order_in_which_they_became_ready() {
+async fn pq_005_keys_of_one_priority_are_in_the_order_in_which_they_became_ready() {
     let queue = strict().build();
     queue.add_all(["third"], at(1).after(ms(30)));
     queue.add_all(["first"], at(1).after(ms(10)));
@@ -196,7 +196,7 @@ async fn pq_005_keys_of_one_priority_come_in_the_order_in_which_they_became_read
 }
 
 #[tokio::test(start_paused = true)]
-async fn pq_006_only_ready_keys_count_and_every_add_for_later_is_a_retry() {
+async fn pq_006_only_ready_keys_count_and_every_delayed_add_is_a_retry() {
     let queue = WorkQueue::new();
     queue.add_all(["waits"], at(1).after(secs(1)));
     queue.add_all(["ready"], at(1));
@@ -239,7 +239,7 @@ async fn pq_009_with_merging_a_key_is_ready_or_waits_and_never_both() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pq_010_the_end_unblocks_and_hands_out_what_is_there() {
+async fn pq_010_shut_down_wakes_waiters_and_hands_out_queued_keys() {
     let queue = strict::<u32>().build();
     let worker = tokio::spawn({
         let queue = queue.clone();
@@ -261,7 +261,7 @@ async fn pq_010_the_end_unblocks_and_hands_out_what_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pq_011_the_default_limiter_knows_each_key_alone_from_5_ms_to_1000_s() {
+async fn pq_011_the_default_limiter_is_per_key_from_5_ms_to_1000_s() {
     let queue = WorkQueue::new();
     (0..200).for_each(|key: u32| queue.add_rate_limited(key));
     let since = Since::now();
@@ -302,7 +302,7 @@ async fn pq_012_low_keys_get_an_eighth_in_the_order_of_their_age() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ask_10_of_all_that_is_passed_over_the_oldest_comes_first() {
+async fn ask_10_the_share_serves_the_oldest_key_first() {
     let queue = WorkQueue::builder().share(share(4)).build();
     for (key, priority) in [(0, -5), (1, -1), (2, -5), (3, 3), (4, -1)] {
         queue.add_all([key], at(priority));
@@ -315,7 +315,7 @@ async fn ask_10_of_all_that_is_passed_over_the_oldest_comes_first() {
 }
 
 #[test]
-fn ask_10_without_anything_above_it_a_low_key_waits_for_nothing() {
+fn ask_10_a_low_key_without_higher_keys_does_not_wait() {
     let queue = WorkQueue::new();
     queue.add_all(0..50, at(LOW_PRIORITY));
     assert_eq!(take_all(&queue), Vec::from_iter(0..50));
@@ -331,7 +331,7 @@ fn ask_10_high_keys_have_all_but_the_share_even_behind_a_large_backlog() {
 }
 
 #[test]
-fn ask_10_the_share_can_be_chosen_or_refused() {
+fn ask_10_the_share_is_configurable_or_disabled() {
     let queue = strict().build();
     queue.add_all([0], at(-1));
     queue.add_all([5_000_000], at(1));
@@ -362,7 +362,7 @@ async fn pq_012_a_key_that_ages_overtakes_what_is_newer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pq_012_a_key_is_as_old_as_itself_and_not_as_the_queue() {
+async fn pq_012_the_age_of_a_key_starts_at_its_add() {
     let queue = strict().ageing(secs(1)).build();
     step(secs(3600)).await;
     queue.add_all(["low"], at(LOW_PRIORITY));
@@ -388,7 +388,7 @@ async fn pq_012_a_raised_key_keeps_its_age() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_fails_comes_back_with_its_priority() {
+async fn a_failed_key_keeps_its_priority() {
     let queue = strict().limiter(Exponential::new(ms(1), ms(1))).build();
     queue.add_all(["a", "b", "c"], at(4));
     queue.try_next().unwrap().retry("fails");

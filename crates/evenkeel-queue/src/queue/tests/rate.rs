@@ -50,7 +50,7 @@ async fn wqu_011_failures_are_counted_forgotten_and_survive_a_plain_finish() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rq_002_forgetting_takes_no_key_out() {
+async fn rq_002_forget_removes_no_key() {
     let queue = doubling().build();
     queue.add("queued");
     queue.add_rate_limited("waiting");
@@ -65,7 +65,7 @@ async fn rq_002_forgetting_takes_no_key_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rq_003_the_failures_of_each_key_can_be_asked_for() {
+async fn rq_003_failures_returns_the_count_of_a_key() {
     let queue = doubling().build();
     (0..3).for_each(|_| queue.add_rate_limited("a"));
     queue.add_rate_limited("b");
@@ -86,7 +86,7 @@ impl RateLimiter<&'static str> for CountedCalls {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rq_004_after_the_end_no_failure_is_counted_and_no_limiter_asked() {
+async fn rq_004_after_shut_down_no_failure_is_counted_and_no_limiter_is_called() {
     let calls = CountedCalls::default();
     let queue = WorkQueue::builder().limiter(calls.clone()).build();
     queue.add("held");
@@ -101,7 +101,7 @@ async fn rq_004_after_the_end_no_failure_is_counted_and_no_limiter_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rq_005_the_failures_of_a_key_that_is_not_seen_again_are_forgotten() {
+async fn rq_005_failures_of_unused_keys_expire() {
     let queue = doubling().remember_failures(secs(60)).build();
     queue.add_rate_limited("a");
     next(&queue).await.0.done();
@@ -122,7 +122,7 @@ async fn rq_005_the_failures_of_a_key_that_is_not_seen_again_are_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rq_005_keys_that_wait_or_are_added_again_are_not_forgotten() {
+async fn rq_005_failures_of_delayed_and_readded_keys_are_kept() {
     let queue =
         WorkQueue::builder().limiter(Exponential::new(secs(600), secs(600))).remember_failures(secs(60)).build();
     queue.add_rate_limited("a");
@@ -141,7 +141,7 @@ async fn rq_005_keys_that_wait_or_are_added_again_are_not_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rq_005_what_is_forgotten_takes_no_room() {
+async fn rq_005_expired_failures_use_no_memory() {
     let queue = WorkQueue::builder().remember_failures(secs(60)).build();
     (0..10_000).for_each(|key: u32| queue.add_rate_limited(key));
     step(secs(1)).await;
@@ -171,7 +171,7 @@ async fn rq_006_a_worker_that_fails_adds_its_key_before_it_finishes_even_with_no
 }
 
 #[tokio::test(start_paused = true)]
-async fn rq_007_a_queue_of_any_make_limits_rates() {
+async fn rq_007_a_queue_with_any_ready_order_is_rate_limited() {
     let (_, storage) = logged_order();
     let queue = doubling().name("rq-007").ready_order(storage).build();
     queue.add_rate_limited("a");
@@ -277,7 +277,7 @@ async fn ask_32_with_merging_an_unrelated_add_does_not_count_either() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ask_32_an_add_for_later_that_ends_the_backoff_too_soon_does_not_count() {
+async fn ask_32_a_failure_after_a_delayed_add_that_cut_the_backoff_does_not_count() {
     for pending in [OnReadd::Keep, OnReadd::Merge] {
         let queue = doubling().on_readd(pending).build();
         failing_until(&queue, 64).await;
@@ -340,7 +340,7 @@ async fn ask_32_a_key_that_was_added_while_it_failed_does_not_count_when_it_fail
 }
 
 #[tokio::test(start_paused = true)]
-async fn ask_32_a_key_that_is_ready_too_early_stays_so_whatever_is_added_for_later() {
+async fn ask_32_a_key_made_ready_early_stays_early_despite_delayed_adds() {
     let queue = doubling().build();
     failing_until(&queue, 64).await;
     queue.add_after("a", ms(10));
@@ -365,7 +365,7 @@ async fn ask_32_a_key_taken_after_the_end_of_its_backoff_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ask_32_success_in_between_begins_anew() {
+async fn ask_32_a_success_resets_the_backoff() {
     let queue = doubling().build();
     failing_until(&queue, 64).await;
     queue.add("a");
@@ -389,7 +389,7 @@ async fn ask_32_a_failure_after_the_failures_were_forgotten_is_the_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ask_32_a_worker_that_adds_by_hand_is_treated_alike() {
+async fn ask_32_a_worker_that_calls_add_rate_limited_is_treated_alike() {
     let queue = doubling().build();
     failing_until(&queue, 64).await;
     let since = Since::now();

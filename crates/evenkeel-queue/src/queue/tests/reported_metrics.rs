@@ -144,7 +144,7 @@ async fn wm_004_a_key_is_counted_when_it_becomes_dirty() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn qhc_05_depth_and_len_differ_by_what_was_added_again() {
+async fn qhc_05_depth_and_len_differ_by_readded_keys() {
     let recorder = DebuggingRecorder::new();
     let mut seen = Seen::new(&recorder);
     let _local = ::metrics::set_default_local_recorder(&recorder);
@@ -300,7 +300,7 @@ async fn wm_009_after_the_end_unfinished_work_is_not_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wm_010_every_add_for_later_is_a_retry() {
+async fn wm_010_every_delayed_add_is_a_retry() {
     let recorder = DebuggingRecorder::new();
     let mut seen = Seen::new(&recorder);
     let _local = ::metrics::set_default_local_recorder(&recorder);
@@ -339,7 +339,7 @@ fn wm_011_the_names_are_those_of_client_go() {
 }
 
 #[test]
-fn wm_012_the_buckets_go_on_to_a_thousand_seconds() {
+fn wm_012_the_buckets_reach_a_thousand_seconds() {
     assert_eq!(DURATION_BUCKETS.len(), 12);
     assert_eq!((DURATION_BUCKETS[0], DURATION_BUCKETS[9], DURATION_BUCKETS[11]), (1e-8, 10.0, 1000.0));
     assert!(DURATION_BUCKETS.windows(2).all(|pair| (pair[1] / pair[0] - 10.0).abs() < 1e-9));
@@ -425,7 +425,7 @@ async fn wm_003_a_recorder_installed_later_gets_the_descriptions() {
 }
 
 #[test]
-fn the_depth_goes_when_the_queue_goes() {
+fn the_depth_gauge_is_zero_when_the_queue_is_dropped() {
     let recorder = DebuggingRecorder::new();
     let mut seen = Seen::new(&recorder);
     metrics::with_local_recorder(&recorder, || {

@@ -117,7 +117,7 @@ async fn wq_003_fifty_producers_and_ten_consumers_on_tasks() {
 }
 
 #[test]
-fn wq_028_keys_that_are_added_again_by_their_workers_all_come_to_an_end() {
+fn wq_028_keys_readded_by_their_workers_all_finish() {
     for drains in [false, true] {
         let queue = WorkQueue::<String>::new();
         let watch = Watch::default();
@@ -158,7 +158,7 @@ fn wq_028_keys_that_are_added_again_by_their_workers_all_come_to_an_end() {
 }
 
 #[test]
-fn wq_008_a_key_that_all_want_is_with_one_worker_at_a_time() {
+fn wq_008_a_contended_key_is_in_flight_once_at_a_time() {
     let queue = WorkQueue::<String>::new();
     let watch = Watch::default();
     thread::scope(|scope| {
@@ -182,7 +182,7 @@ fn wq_008_a_key_that_all_want_is_with_one_worker_at_a_time() {
 }
 
 #[test]
-fn a_worker_that_panics_on_a_thread_has_failed_and_others_go_on() {
+fn a_panic_on_a_worker_thread_is_a_failure_and_others_continue() {
     let clock = HandClock::new();
     let queue = WorkQueue::<u32>::builder().clock(clock.clone()).build();
     queue.add(1);

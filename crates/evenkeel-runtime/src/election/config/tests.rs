@@ -10,7 +10,7 @@ fn millis(lease: u64, renew: u64, retry: u64) -> Timing {
 }
 
 #[test]
-fn le_001_times_that_cannot_work_are_refused_in_this_order() {
+fn le_001_invalid_durations_are_rejected_in_this_order() {
     assert_eq!(Timing::default().check(), Ok(()));
     assert_eq!(millis(2_000, 1_201, 1_000).check(), Ok(()));
     assert!(matches!(millis(10_000, 10_000, 20_000).check(), Err(ConfigError::LeaseDurationTooShort { .. })));
@@ -25,7 +25,7 @@ fn le_001_times_that_cannot_work_are_refused_in_this_order() {
 }
 
 #[test]
-fn le_002_the_conventional_times_are_the_defaults() {
+fn le_002_the_default_durations_are_those_of_client_go() {
     let timing = Timing::default();
     assert_eq!(timing, millis(15_000, 10_000, 2_000));
     assert_eq!((timing.grace(), timing.call_timeout()), (Duration::from_secs(2), Duration::from_secs(5)));
@@ -49,7 +49,7 @@ fn le_021_the_grace_has_to_fit_before_another_candidate_can_lead() {
 }
 
 #[test]
-fn lk_009_a_call_gets_half_of_the_deadline_and_at_least_a_second() {
+fn lk_009_a_call_times_out_after_half_of_the_deadline_and_at_least_a_second() {
     assert_eq!(millis(60_000, 40_000, 2_000).call_timeout(), Duration::from_secs(20));
     assert_eq!(millis(3_000, 1_500, 1_000).call_timeout(), Duration::from_secs(1));
     assert_eq!(millis(3_000, 500, 100).call_timeout(), Duration::from_millis(500), "and never more than all of it");

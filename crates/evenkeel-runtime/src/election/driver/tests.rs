@@ -251,7 +251,7 @@ async fn le_019_a_run_returns_whether_it_led() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn le_020_stopping_tells_the_work_and_renews_until_it_has_ended() {
+async fn le_020_a_stop_notifies_the_work_and_renews_until_it_has_ended() {
     let (lock, notes) = (FakeLock::default(), Notes::new());
     let elector = elector(&lock);
     let handle = elector.handle();
@@ -304,7 +304,7 @@ async fn le_020_work_that_does_not_end_when_stopped_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn le_020_dropping_a_run_drops_the_work_and_gives_the_lease_back() {
+async fn le_020_dropping_a_run_drops_the_work_and_releases_the_lease() {
     let lock = FakeLock::default();
     let elector = elector(&lock);
     let working = Arc::new(AtomicBool::new(false));
@@ -335,7 +335,7 @@ async fn le_020_dropping_a_run_drops_the_work_and_gives_the_lease_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn le_021_and_qhc_16_work_is_over_before_the_release_begins() {
+async fn le_021_and_qhc_16_the_work_ends_before_the_release() {
     let (lock, notes) = (FakeLock::default(), Notes::new());
     let ended = elector(&lock)
         .run(|lease| {
@@ -442,7 +442,7 @@ fn metric(recorder: &DebuggingRecorder, name: &str) -> Option<(Vec<String>, f64)
 }
 
 #[test]
-fn le_002_and_le_026_and_le_031_the_gauge_is_there_from_the_start_and_always_reset() {
+fn le_002_and_le_026_and_le_031_the_gauge_exists_from_the_start_and_is_always_reset() {
     let recorder = DebuggingRecorder::new();
     let labels = vec!["name=test".to_owned()];
     ::metrics::with_local_recorder(&recorder, || {
@@ -502,7 +502,7 @@ async fn le_027_and_le_003_is_valid_follows_the_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn le_028_a_leader_that_does_not_end_is_ill() {
+async fn le_028_a_leader_that_outlives_its_lease_is_unhealthy() {
     let lock = FakeLock::default();
     let health = ElectionHealth::new(secs(1));
     let elector = elector(&lock).health(&health);
@@ -571,7 +571,7 @@ async fn lk_007_events_name_identity_and_transition_even_before_a_lease_was_read
 }
 
 #[tokio::test(start_paused = true)]
-async fn lk_009_a_call_that_takes_too_long_is_given_up() {
+async fn lk_009_a_slow_call_times_out() {
     let lock = FakeLock::default();
     lock.state().script = [(secs(100), false)].into();
     let started = Instant::now();
@@ -583,7 +583,7 @@ async fn lk_009_a_call_that_takes_too_long_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_the_work_ends_the_term_and_gives_the_lease_back() {
+async fn a_panic_of_the_work_ends_the_term_and_releases_the_lease() {
     let lock = FakeLock::default();
     let elector = Arc::new(elector(&lock));
     let running = Arc::clone(&elector);
@@ -614,7 +614,7 @@ async fn runs_at_the_same_time_are_served_one_after_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_elector_takes_over_when_the_first_gives_up_and_has_a_higher_number() {
+async fn a_second_elector_takes_over_after_a_release_with_a_higher_number() {
     let lock = FakeLock::default();
     let (first, second) = (elector(&lock), LeaderElector::with_lock(lock.clone(), "test").identity("you"));
     let waiting = async {

@@ -204,7 +204,7 @@ fn le_007_a_get_that_fails_is_a_failed_attempt() {
 }
 
 #[test]
-fn le_008_only_a_change_of_the_record_is_news() {
+fn le_008_the_lease_expires_from_the_last_observed_change() {
     let mut scene = Scene::new(Some(held_by("other", 5)));
     scene.settle();
     scene.pass(millis(3_000));
@@ -227,7 +227,7 @@ fn le_008_a_renewal_is_observed_even_with_equal_content() {
 }
 
 #[test]
-fn le_008_a_renewal_by_a_clock_that_stands_still_changes_the_record() {
+fn le_008_a_renewal_with_an_unchanged_clock_changes_the_record() {
     let mut scene = Scene::new(None);
     scene.lead();
     let mut before = scene.record();
@@ -249,7 +249,7 @@ fn le_009_the_lease_duration_is_read_from_the_record() {
 }
 
 #[test]
-fn le_010_a_lease_of_another_holder_is_left_alone() {
+fn le_010_a_lease_of_another_holder_is_not_changed() {
     let mut scene = Scene::new(Some(held_by("other", 15)));
     scene.settle();
     assert!(matches!(scene.pass(millis(14_900)), ElectionAction::Wait(_)));
@@ -318,7 +318,7 @@ fn le_011_numbers_do_not_start_over_when_the_lease_is_deleted() {
 }
 
 #[test]
-fn le_012_a_leader_renews_without_looking() {
+fn le_012_a_leader_renews_without_a_get() {
     let mut scene = Scene::new(None);
     scene.lead();
     scene.pass(secs(2));
@@ -328,7 +328,7 @@ fn le_012_a_leader_renews_without_looking() {
 }
 
 #[test]
-fn le_013_a_renewal_that_fails_looks_and_tries_again_at_once() {
+fn le_013_a_failed_renewal_gets_and_retries_at_once() {
     let mut scene = Scene::new(None);
     scene.lead();
     scene.pass(secs(2));
@@ -340,7 +340,7 @@ fn le_013_a_renewal_that_fails_looks_and_tries_again_at_once() {
 }
 
 #[test]
-fn le_015_what_belongs_to_a_coordinated_election_is_cleared() {
+fn le_015_fields_of_a_coordinated_election_are_cleared() {
     let mut record = held_by("", 15);
     record.preferred_holder = "other".into();
     let mut scene = Scene::new(Some(record));
@@ -366,7 +366,7 @@ fn le_017_a_leader_tries_each_period_and_ends_at_its_deadline_from_when_it_sent(
 }
 
 #[test]
-fn le_017_when_the_answer_came_plays_no_part() {
+fn le_017_validity_does_not_depend_on_the_response_time() {
     let mut scene = Scene::new(None);
     scene.lead();
     scene.now += secs(2);
@@ -380,7 +380,7 @@ fn le_017_when_the_answer_came_plays_no_part() {
 }
 
 #[test]
-fn le_017_an_answer_to_what_was_given_up_is_ignored() {
+fn le_017_the_response_of_an_abandoned_call_is_ignored() {
     let mut scene = Scene::new(None);
     scene.lead();
     scene.now += secs(2);
@@ -395,7 +395,7 @@ fn le_017_an_answer_to_what_was_given_up_is_ignored() {
 }
 
 #[test]
-fn le_017_an_acquisition_that_is_answered_too_late_starts_no_term() {
+fn le_017_an_acquisition_with_a_late_response_starts_no_term() {
     let mut scene = Scene::new(None);
     let ElectionAction::Send(get) = scene.core.poll(scene.now, scene.wall, 0.0) else { panic!() };
     scene.core.respond(scene.now, get.id, LockResponse::Missing);
@@ -411,7 +411,7 @@ fn le_017_an_acquisition_that_is_answered_too_late_starts_no_term() {
 }
 
 #[test]
-fn le_017_a_leader_that_sees_another_name_ends_at_once() {
+fn le_017_a_leader_that_observes_another_holder_ends_at_once() {
     let mut scene = Scene::new(None);
     scene.lead();
     scene.meanwhile(|record| record.holder = "other".into());
@@ -430,7 +430,7 @@ fn le_017_a_leader_whose_lease_was_deleted_recreates_it() {
 }
 
 #[test]
-fn le_022_release_looks_first_and_clears_the_record() {
+fn le_022_release_gets_the_lease_first_and_clears_the_record() {
     let mut scene = Scene::new(Some(held_by("", 15)));
     scene.lead();
     scene.trace();
@@ -457,7 +457,7 @@ fn le_022_release_gives_up_when_the_lease_is_missing_or_unreadable() {
 }
 
 #[test]
-fn le_023_release_tries_again_after_conflicts_until_its_deadline() {
+fn le_023_release_retries_conflicts_until_its_deadline() {
     let mut scene = Scene::new(None);
     scene.lead();
     scene.trace();
@@ -487,7 +487,7 @@ fn le_023_release_tries_again_after_conflicts_until_its_deadline() {
 }
 
 #[test]
-fn le_023_another_failure_of_the_release_ends_it() {
+fn le_023_other_errors_end_the_release() {
     let mut scene = Scene::new(None);
     scene.lead();
     scene.instead = [None, Some(LockResponse::Failed)].into();
@@ -526,7 +526,7 @@ fn le_024_a_release_follows_an_acquisition_of_unknown_outcome() {
 }
 
 #[test]
-fn le_025_release_leaves_a_lease_of_another_holder_alone() {
+fn le_025_release_does_not_change_a_lease_of_another_holder() {
     let mut scene = Scene::new(None);
     scene.lead();
     scene.trace();
@@ -566,7 +566,7 @@ fn le_032_a_coordinated_elector_neither_creates_nor_takes_over() {
 }
 
 #[test]
-fn le_033_a_coordinated_elector_leaves_an_old_record_alone() {
+fn le_033_a_coordinated_elector_does_not_change_an_old_record() {
     let mut scene = Scene::coordinated(Some(held_by(ME, 3)));
     scene.instead = [None, Some(LockResponse::Failed), None, Some(LockResponse::Failed)].into();
     scene.settle();
@@ -577,7 +577,7 @@ fn le_033_a_coordinated_elector_leaves_an_old_record_alone() {
 }
 
 #[test]
-fn le_034_a_coordinated_leader_always_looks_and_keeps_the_strategy() {
+fn le_034_a_coordinated_leader_always_gets_the_lease_and_keeps_the_strategy() {
     let mut scene = Scene::coordinated(Some(held_by(ME, 15)));
     scene.lead();
     scene.pass(secs(2));
@@ -589,7 +589,7 @@ fn le_034_a_coordinated_leader_always_looks_and_keeps_the_strategy() {
 }
 
 #[test]
-fn qhc_13_a_candidate_waits_by_its_own_time() {
+fn qhc_13_a_candidate_waits_by_its_own_clock() {
     let mut scene = Scene::new(Some(held_by("x", 3)));
     assert!(matches!(scene.settle(), ElectionAction::Wait(_)), "whenever it was written");
     assert!(matches!(scene.pass(millis(2_900)), ElectionAction::Wait(_)));

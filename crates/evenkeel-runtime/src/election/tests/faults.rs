@@ -21,7 +21,7 @@ async fn begin<F: Future>(run: &mut Pin<Box<F>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_dropped_before_it_takes_the_lease_leaves_no_term_behind() {
+async fn a_run_dropped_before_the_acquisition_leaves_no_term() {
     let lock = FakeLock::default();
     let check = ElectionHealth::new(secs(1));
     let elector = elector(&lock).health(&check);
@@ -36,7 +36,7 @@ async fn a_run_that_is_dropped_before_it_takes_the_lease_leaves_no_term_behind()
 }
 
 #[tokio::test(start_paused = true)]
-async fn inv_9_work_does_not_begin_on_a_lease_that_is_lost() {
+async fn inv_9_work_does_not_start_on_a_lost_lease() {
     let lock = FakeLock::default();
     let elector = elector(&lock);
     let mut run = Box::pin(elector.run(async |_| unreachable_work()));
@@ -48,7 +48,7 @@ async fn inv_9_work_does_not_begin_on_a_lease_that_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inv_9_work_is_not_polled_again_after_a_pause_that_was_too_long() {
+async fn inv_9_work_is_not_polled_again_after_its_lease_expired() {
     let (lock, notes) = (FakeLock::default(), Notes::new());
     let (wake, woken) = tokio::sync::oneshot::channel::<()>();
     let run = tokio::spawn({
@@ -72,7 +72,7 @@ async fn inv_9_work_is_not_polled_again_after_a_pause_that_was_too_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_panics_is_no_end_that_was_asked_for() {
+async fn a_panicking_lock_is_not_a_requested_end() {
     struct Broken;
     impl Lock for Broken {
         fn get(&self) -> LockFuture<'_, Option<VersionedRecord>> {

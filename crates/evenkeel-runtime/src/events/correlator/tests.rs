@@ -23,7 +23,7 @@ fn count(write: &Write<Event>) -> i32 {
 }
 
 #[test]
-fn ev_002_an_event_says_all_that_is_known() {
+fn ev_002_an_event_has_all_known_fields() {
     let pod = ObjectReferenceWithPath::new();
     let event = NewEvent::normal("Started").note("it runs").regarding(&pod.0).annotation("a", "b");
     let write = one(&mut correlator(), event, 5).unwrap();
@@ -63,7 +63,7 @@ fn ev_002_an_object_without_a_namespace_has_its_events_in_default() {
 }
 
 #[test]
-fn ev_016_what_the_older_api_has_fields_for_is_kept() {
+fn ev_016_fields_of_the_core_api_are_kept() {
     let event = warning("R", "n").action("Act").related(&reference("Node", "n"));
     let event = one(&mut correlator(), event, 0).unwrap().event;
     assert_eq!((event.action.as_deref(), event.related), (Some("Act"), Some(reference("Node", "n"))));
@@ -71,7 +71,7 @@ fn ev_016_what_the_older_api_has_fields_for_is_kept() {
 }
 
 #[test]
-fn ec_001_what_is_held_back_is_counted() {
+fn ec_001_filtered_events_are_counted() {
     let options = SinkOptions::new().spam_filter(1, seconds(300));
     let mut correlator = Correlator::new(&options);
     assert_eq!(count(&one(&mut correlator, warning("R", "n"), 0).unwrap()), 1);
@@ -81,7 +81,7 @@ fn ec_001_what_is_held_back_is_counted() {
 }
 
 #[test]
-fn ec_002_the_same_event_just_counts() {
+fn ec_002_an_equal_event_increments_the_count() {
     let mut correlator = correlator();
     let first = one(&mut correlator, warning("R", "n"), 0).unwrap();
     assert_eq!(count(&first), 1);
@@ -111,7 +111,7 @@ fn ec_002_the_same_event_just_counts() {
 }
 
 #[test]
-fn ec_003_containers_have_events_of_their_own() {
+fn ec_003_containers_have_separate_events() {
     let mut correlator = correlator();
     let part = ObjectReferenceWithPath::new();
     assert_eq!(count(&one(&mut correlator, warning("R", "n"), 0).unwrap()), 1);
@@ -119,7 +119,7 @@ fn ec_003_containers_have_events_of_their_own() {
 }
 
 #[test]
-fn ec_004_similar_are_those_that_differ_in_note_and_part_alone() {
+fn ec_004_similar_events_differ_only_in_note_and_field_path() {
     let key = |event| occurrence(event, 0).group_key();
     let same = key(warning("R", "n"));
     assert_eq!(key(warning("R", "other")), same);
@@ -137,7 +137,7 @@ fn ec_004_similar_are_those_that_differ_in_note_and_part_alone() {
 }
 
 #[test]
-fn ec_005_a_group_is_forgotten_after_ten_minutes_of_silence() {
+fn ec_005_a_group_expires_after_ten_minutes_without_events() {
     let mut correlator = correlator();
     let mut seen = |note: u64, second| {
         one(&mut correlator, warning("R", &note.to_string()), second).unwrap().event.message.unwrap()
@@ -150,7 +150,7 @@ fn ec_005_a_group_is_forgotten_after_ten_minutes_of_silence() {
 }
 
 #[test]
-fn ec_006_the_tenth_note_makes_them_one() {
+fn ec_006_the_tenth_distinct_note_aggregates() {
     let mut correlator = correlator();
     for note in 1..=9 {
         let write = one(&mut correlator, warning("R", &note.to_string()), note).unwrap();
@@ -166,7 +166,7 @@ fn ec_006_the_tenth_note_makes_them_one() {
 }
 
 #[test]
-fn ec_007_the_same_note_never_makes_them_one() {
+fn ec_007_equal_notes_are_never_aggregated() {
     let mut correlator = correlator();
     for number in 1..=11 {
         let write = one(&mut correlator, warning("R", "n"), 0).unwrap();
@@ -175,7 +175,7 @@ fn ec_007_the_same_note_never_makes_them_one() {
 }
 
 #[test]
-fn ec_008_the_note_that_was_not_seen_for_longest_is_forgotten_first() {
+fn ec_008_the_least_recent_note_is_evicted_first() {
     let options = SinkOptions::new().no_spam_filter().aggregate_at(3);
     let mut correlator = Correlator::new(&options);
     let mut is_combined = |note: &str| {
@@ -198,7 +198,7 @@ fn ec_008_the_note_that_was_not_seen_for_longest_is_forgotten_first() {
 }
 
 #[test]
-fn ec_009_one_that_stands_for_many_has_a_good_name_and_says_who_reports() {
+fn ec_009_an_aggregate_has_a_valid_name_and_its_reporter() {
     let options = SinkOptions::new().aggregate_at(1);
     let mut correlator = Correlator::new(&options);
     let odd = warning("R", "n").regarding(&reference("Pod", "Not A Name")).annotation("a", "b");
@@ -216,7 +216,7 @@ fn ec_009_one_that_stands_for_many_has_a_good_name_and_says_who_reports() {
 }
 
 #[test]
-fn ec_010_the_26th_about_an_object_is_spam() {
+fn ec_010_the_26th_event_of_an_object_is_filtered() {
     let mut correlator = correlator();
     for second in 0..25 {
         assert!(one(&mut correlator, warning("R", "n"), second).is_some());
@@ -241,7 +241,7 @@ fn ec_011_buckets_can_be_keyed_by_more() {
 }
 
 #[test]
-fn ec_012_a_bucket_that_was_forgotten_is_full() {
+fn ec_012_an_evicted_bucket_is_full_again() {
     let options = SinkOptions::new().spam_filter(1, seconds(300)).cache_size(2);
     let mut correlator = Correlator::new(&options);
     let about = |name: &str| warning("R", "n").regarding(&reference("Pod", name));
@@ -256,7 +256,7 @@ fn ec_012_a_bucket_that_was_forgotten_is_full() {
 }
 
 #[test]
-fn ec_013_everything_can_be_set_and_has_client_gos_value() {
+fn ec_013_every_option_has_client_gos_default() {
     let default = SinkOptions::default();
     assert_eq!((default.cache_size, default.aggregate_at, default.group_age), (4096, Some(10), seconds(600)));
     let spam = default.spam.unwrap();
@@ -288,14 +288,14 @@ fn ec_013_everything_can_be_set_and_has_client_gos_value() {
 }
 
 #[test]
-fn ec_014_texts_are_not_run_together() {
+fn ec_014_keys_do_not_concatenate_fields() {
     let mut correlator = correlator();
     assert_eq!(count(&one(&mut correlator, warning("ab", "c"), 0).unwrap()), 1);
     assert_eq!(count(&one(&mut correlator, warning("a", "bc"), 0).unwrap()), 1);
 }
 
 #[test]
-fn ec_015_what_the_server_says_of_one_that_stands_for_many_is_remembered_for_it() {
+fn ec_015_the_servers_state_of_an_aggregate_is_kept() {
     let mut correlator = Correlator::new(&SinkOptions::new().aggregate_at(1));
     let first = one(&mut correlator, warning("R", "1"), 0).unwrap();
     let mut answer = first.event.clone();
@@ -307,7 +307,7 @@ fn ec_015_what_the_server_says_of_one_that_stands_for_many_is_remembered_for_it(
 }
 
 #[test]
-fn ev_006_the_servers_state_is_adopted_and_the_count_does_not_go_back() {
+fn ev_006_the_servers_state_is_adopted_and_the_count_does_not_decrease() {
     let mut correlator = correlator();
     let first = one(&mut correlator, warning("R", "n"), 0).unwrap();
     assert_eq!(count(&one(&mut correlator, warning("R", "n"), 1).unwrap()), 2);
@@ -327,14 +327,14 @@ fn ev_006_the_servers_state_is_adopted_and_the_count_does_not_go_back() {
 }
 
 #[test]
-fn ev_008_the_second_attempt_comes_at_a_random_time() {
+fn ev_008_the_second_attempt_has_a_random_delay() {
     let correlator = correlator();
     let pauses = [(1, 0.0), (1, 0.5), (2, 0.5), (11, 0.0)].map(|(attempts, chance)| correlator.pause(attempts, chance));
     assert_eq!(pauses, [seconds(0), seconds(5), seconds(10), seconds(10)]);
 }
 
 #[test]
-fn a_clock_that_goes_back_grants_nothing() {
+fn a_clock_set_back_grants_no_token() {
     let mut correlator = Correlator::new(&SinkOptions::new().spam_filter(1, seconds(300)));
     assert!(one(&mut correlator, warning("R", "n"), 1000).is_some());
     assert!(one(&mut correlator, warning("R", "n"), 0).is_none());

@@ -45,7 +45,7 @@ async fn ev_009_a_stuck_write_delays_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ev_009_so_many_are_written_at_once_and_so_many_wait() {
+async fn ev_009_concurrent_and_queued_writes_are_bounded() {
     let (mut delivery, now) = (Delivery::new(LIMITS), Instant::now());
     for name in ["a", "b"] {
         push(&mut delivery, name, "1");
@@ -99,7 +99,7 @@ async fn ev_010_at_shutdown_each_write_has_one_attempt_without_delay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_without_end_is_none_that_panics() {
+async fn an_infinite_wait_does_not_panic() {
     let (mut delivery, now) = (Delivery::new(LIMITS), Instant::now());
     push(&mut delivery, "a", "1");
     take(&mut delivery, now);
@@ -108,7 +108,7 @@ async fn a_wait_without_end_is_none_that_panics() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ev_009_what_comes_during_a_retry_does_not_overtake_what_came_before_it() {
+async fn ev_009_events_during_a_retry_do_not_overtake_it() {
     let (mut delivery, now) = (Delivery::new(LIMITS), Instant::now());
     push(&mut delivery, "a", "1");
     take(&mut delivery, now);

@@ -5,7 +5,7 @@ fn key(name: &str) -> EventKey {
 }
 
 #[test]
-fn ec_012_what_was_used_last_stays() {
+fn ec_012_the_most_recently_used_entries_stay() {
     let mut lru = Lru::new(2);
     assert!(lru.put(key("a"), 1).is_none());
     assert!(lru.put(key("b"), 2).is_none());

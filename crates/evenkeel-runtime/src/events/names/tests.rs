@@ -10,7 +10,7 @@ fn is_uuid(name: &str) -> bool {
 }
 
 #[test]
-fn ev_003_a_name_is_the_objects_and_the_time_or_a_uuid() {
+fn ev_003_a_name_is_the_object_name_and_the_time_or_a_uuid() {
     assert_eq!(event_name("test-pod", 105_999_103_295_324_396, 0), "test-pod.178959f726d80ec");
     assert_eq!(event_name("10.0.0.1", 255, 0), "10.0.0.1.ff");
     for odd in ["", "Upper", "with space", "a:b", "-a", "é", &"x".repeat(250)] {
@@ -22,7 +22,7 @@ fn ev_003_a_name_is_the_objects_and_the_time_or_a_uuid() {
 }
 
 #[test]
-fn cutting_leaves_whole_characters() {
+fn truncation_keeps_whole_characters() {
     assert_eq!(cut("abc", 3), "abc");
     assert_eq!(cut("abcd", 3), "abc");
     assert_eq!(cut("aéé", 4), "aé");

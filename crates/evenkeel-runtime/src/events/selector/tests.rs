@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn en_016_events_are_found_by_what_they_are_about() {
+fn en_016_events_are_selected_by_their_object() {
     let pod = GroupVersionKind::gvk("", "v1", "Pod");
     let text = |group: &str, version: &str, kind: &GroupVersionKind, name: &str, uid: &str| {
         field_selector(&GroupVersion::gv(group, version), kind, name, uid).map(|selector| selector.to_string())

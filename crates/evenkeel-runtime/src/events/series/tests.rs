@@ -36,7 +36,7 @@ fn about(name: &str) -> NewEvent {
 }
 
 #[test]
-fn en_001_an_event_says_all_that_is_known() {
+fn en_001_an_event_has_all_known_fields() {
     let event = warning("Failed", "it failed").action("Starting").related(&reference("Node", "n")).annotation("a", "b");
     let event = created(see(&mut series(), event, 5)).event;
     assert_eq!(event.event_time, Some(MicroTime(at(5))), "the time and the name are by one clock");
@@ -56,7 +56,7 @@ fn en_001_an_event_says_all_that_is_known() {
 }
 
 #[test]
-fn en_001_what_the_server_would_refuse_is_made_to_fit() {
+fn en_001_fields_are_truncated_to_the_servers_limits() {
     let event = warning(&"r".repeat(200), &"é".repeat(600));
     let event = created(see(&mut series(), event, 0)).event;
     assert_eq!(event.reason.as_ref().unwrap().len(), 128);
@@ -76,7 +76,7 @@ fn en_002_a_related_object_that_cannot_be_named_is_left_out() {
 }
 
 #[test]
-fn en_003_alike_is_what_differs_in_its_note_alone() {
+fn en_003_events_that_differ_only_in_their_note_are_one_series() {
     let mut series = series();
     created(see(&mut series, warning("R", "one"), 0));
     let others = [
@@ -102,7 +102,7 @@ fn en_004_an_object_that_changes_is_the_same_object() {
 }
 
 #[test]
-fn en_005_the_second_makes_a_series_and_the_third_is_only_counted() {
+fn en_005_the_second_event_starts_a_series_and_the_third_is_only_counted() {
     let mut series = series();
     let first = created(see(&mut series, warning("R", "n"), 0));
     let second = see(&mut series, warning("R", "n"), 7);
@@ -117,7 +117,7 @@ fn en_005_the_second_makes_a_series_and_the_third_is_only_counted() {
 }
 
 #[test]
-fn en_006_series_are_written_again_and_stay() {
+fn en_006_series_are_refreshed_and_kept() {
     let mut series = series();
     for name in ["a", "a", "b", "b", "single"] {
         see(&mut series, about(name), 0);
@@ -135,7 +135,7 @@ fn en_006_series_are_written_again_and_stay() {
 }
 
 #[test]
-fn en_007_what_is_not_heard_of_for_six_minutes_is_over() {
+fn en_007_a_series_ends_after_six_minutes_without_events() {
     let mut series = series();
     for name in ["a", "a", "b", "b", "c", "c", "single"] {
         see(&mut series, about(name), 0);
@@ -157,13 +157,13 @@ fn en_007_what_is_not_heard_of_for_six_minutes_is_over() {
 }
 
 #[test]
-fn en_009_the_pause_is_a_little_random() {
+fn en_009_the_pause_has_jitter() {
     let pauses = [0.0, 0.5, 1.0].map(|chance| series().pause(3, chance));
     assert_eq!(pauses, [seconds(10), Duration::from_millis(11_250), Duration::from_millis(12_500)]);
 }
 
 #[test]
-fn en_012_what_is_remembered_has_a_bound_and_loses_no_count() {
+fn en_012_the_series_cache_is_bounded_and_loses_no_count() {
     let mut series = Series::new(&SinkOptions::new().cache_size(2).no_spam_filter());
     for name in ["a", "a", "a", "b"] {
         see(&mut series, about(name), 0);
@@ -182,7 +182,7 @@ fn en_012_what_is_remembered_has_a_bound_and_loses_no_count() {
 }
 
 #[test]
-fn en_012_an_object_has_so_many_writes_and_no_more() {
+fn en_012_writes_per_object_are_bounded() {
     let mut series = Series::new(&SinkOptions::new().spam_filter(2, seconds(300)));
     let reason = |series: &mut Series, reason: &str, second| series.observe(&occurrence(warning(reason, "n"), second));
     assert_eq!(reason(&mut series, "A", 0).writes.len(), 1);

@@ -21,7 +21,7 @@ async fn bc_001_every_listener_receives_every_event_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bc_002_one_that_is_behind_misses_what_others_hear() {
+async fn bc_002_a_slow_listener_misses_events_that_others_receive() {
     let broadcaster = broadcaster();
     let (mut slow, mut fast) = (broadcaster.watch().unwrap(), broadcaster.watch().unwrap());
     let recorder = broadcaster.recorder("c").build();
@@ -46,7 +46,7 @@ async fn bc_003_a_late_listener_receives_all_events_from_then_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bc_004_what_was_recorded_before_the_end_is_heard_and_nothing_after() {
+async fn bc_004_events_before_the_shutdown_are_delivered_and_later_ones_are_not() {
     let broadcaster = broadcaster();
     let (mut watch, recorder) = (broadcaster.watch().unwrap(), broadcaster.recorder("c").build());
     warn(&recorder, "R", "before");
@@ -60,7 +60,7 @@ async fn bc_004_what_was_recorded_before_the_end_is_heard_and_nothing_after() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bc_005_to_stop_one_twice_is_nothing_to_the_others() {
+async fn bc_005_stopping_a_listener_twice_does_not_affect_others() {
     let broadcaster = broadcaster();
     let recorder = broadcaster.recorder("c").build();
     let (mut first, mut second) = (broadcaster.watch().unwrap(), broadcaster.watch().unwrap());
@@ -76,7 +76,7 @@ async fn bc_005_to_stop_one_twice_is_nothing_to_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ev_001_recording_never_waits_and_what_is_about_nothing_is_dropped() {
+async fn ev_001_recording_never_waits_and_events_without_an_object_are_dropped() {
     let broadcaster = broadcaster();
     let (mut watch, recorder) = (broadcaster.watch().unwrap(), broadcaster.recorder("c").build());
     recorder.record(Event::warning("R").note("about nothing"));
@@ -102,7 +102,7 @@ async fn ev_003_no_two_events_have_the_same_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ev_013_events_are_shown_as_client_go_shows_them() {
+async fn ev_013_events_are_formatted_as_by_client_go() {
     let broadcaster = broadcaster();
     let lines = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&lines);
@@ -182,7 +182,7 @@ async fn ev_014_no_listener_is_added_after_shutdown() {
 }
 
 #[test]
-fn ev_015_what_was_recorded_can_be_read_without_a_server() {
+fn ev_015_recorded_events_can_be_read_without_a_server() {
     let (recorder, mut events) = fake::recorder(2);
     for note in ["one", "two", "there is no room for three, and recording does not wait"] {
         warn(&recorder, "R", note);
@@ -199,7 +199,7 @@ fn ev_015_what_was_recorded_can_be_read_without_a_server() {
 }
 
 #[test]
-fn en_018_what_was_recorded_can_be_read_at_length() {
+fn en_018_recorded_events_can_be_read_in_full() {
     let (recorder, events) = fake::recorder(5);
     let mut events = events.verbose();
     recorder.record(warning("R", "n").action("Act").related(&reference("Node", "x")).annotation("a", "1"));

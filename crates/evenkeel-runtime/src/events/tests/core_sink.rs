@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn ev_004_every_sink_counts_for_itself() {
+async fn ev_004_every_sink_has_its_own_counts() {
     let (broadcaster, first, second) = (broadcaster(), FakeSink::default(), FakeSink::default());
     let _ = broadcaster.record_to_core(first.clone(), SinkOptions::new());
     let recorder = broadcaster.recorder("kubelet").build();
@@ -17,7 +17,7 @@ async fn ev_004_every_sink_counts_for_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ev_005_the_first_is_created_and_those_that_follow_are_patched() {
+async fn ev_005_the_first_event_is_created_and_later_ones_are_patched() {
     let sink = FakeSink::default();
     let recorder = core_recorder(&sink, SinkOptions::new());
     for _ in 0..3 {
@@ -37,7 +37,7 @@ async fn ev_005_the_first_is_created_and_those_that_follow_are_patched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ev_007_what_is_refused_is_dropped_and_what_fails_is_tried_again() {
+async fn ev_007_rejected_events_are_dropped_and_failed_ones_are_retried() {
     let cases: [(fn() -> SinkError, usize); 5] = [
         (refused, 1),
         (|| SinkError::AlreadyExists, 1),
@@ -56,7 +56,7 @@ async fn ev_007_what_is_refused_is_dropped_and_what_fails_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ev_007_a_server_that_asks_for_time_gets_it() {
+async fn ev_007_retry_after_is_obeyed() {
     let sink = FakeSink::failing(|_, number| (number == 0).then(|| unavailable(Some(60))));
     let recorder = core_recorder(&sink, SinkOptions::new());
     let start = Instant::now();
@@ -66,7 +66,7 @@ async fn ev_007_a_server_that_asks_for_time_gets_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ev_008_it_is_tried_twelve_times_with_ten_seconds_between() {
+async fn ev_008_twelve_attempts_ten_seconds_apart() {
     let sink = FakeSink::failing(|_, _| Some(unavailable(None)));
     let recorder = core_recorder(&sink, SinkOptions::new());
     let start = Instant::now();
@@ -112,7 +112,7 @@ async fn ev_009_no_more_than_eight_are_written_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ev_010_after_the_end_each_event_has_one_attempt() {
+async fn ev_010_after_the_shutdown_each_event_has_one_attempt() {
     let sink = FakeSink::failing(|_, _| Some(unavailable(Some(3600))));
     let recorder = core_recorder(&sink, SinkOptions::new());
     let start = Instant::now();
@@ -153,7 +153,7 @@ async fn ev_011_a_thousand_events_arrive_though_each_fails_four_times() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_create_whose_answer_was_lost_is_not_counted_twice() {
+async fn a_create_with_a_lost_response_is_not_counted_twice() {
     let sink = FakeSink::default();
     let memory = sink.clone();
     sink.memory(|it| {
@@ -173,7 +173,7 @@ async fn a_create_whose_answer_was_lost_is_not_counted_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn qhc_18_the_edge_of_aggregation() {
+async fn qhc_18_the_threshold_of_aggregation() {
     let sink = FakeSink::default();
     let recorder = core_recorder(&sink, SinkOptions::new());
     for note in 1..=11 {
@@ -194,7 +194,7 @@ async fn qhc_18_the_edge_of_aggregation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn qhc_19_counting_goes_on_behind_the_spam_filter() {
+async fn qhc_19_the_spam_filter_does_not_stop_counting() {
     let sink = FakeSink::default();
     let recorder = core_recorder(&sink, SinkOptions::new());
     for _ in 0..30 {
@@ -213,7 +213,7 @@ async fn qhc_19_counting_goes_on_behind_the_spam_filter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_function_of_the_options_that_panics_costs_one_event() {
+async fn a_panicking_option_function_loses_one_event() {
     let sink = FakeSink::default();
     let options = SinkOptions::new().spam_key(|event| match &*event.reason {
         "Bad" => panic!("the key of a bad event"),
@@ -228,7 +228,7 @@ async fn a_function_of_the_options_that_panics_costs_one_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn times_and_queues_without_end_are_none_that_panic() {
+async fn infinite_durations_and_queues_do_not_panic() {
     let sink = FakeSink::failing(|_, number| (number == 0).then(|| unavailable(None)));
     let options = SinkOptions::new().pause(Duration::MAX).queue(usize::MAX);
     let recorder = core_recorder(&sink, options.refresh_every(Duration::MAX).finish_after(Duration::MAX));

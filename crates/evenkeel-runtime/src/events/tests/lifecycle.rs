@@ -8,7 +8,7 @@ fn tasks() -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ev_012_the_end_leaves_no_task() {
+async fn ev_012_the_shutdown_leaves_no_task() {
     for way in 0..4 {
         let (before, broadcaster, sink) = (tasks(), broadcaster(), FakeSink::default());
         let _ = broadcaster.record_to_core(sink.clone(), SinkOptions::new());
@@ -31,7 +31,7 @@ async fn ev_012_the_end_leaves_no_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ev_012_a_sink_that_hangs_is_given_up_when_time_is_over() {
+async fn ev_012_a_hanging_sink_is_abandoned_at_the_deadline() {
     let (before, sink) = (tasks(), FakeSink::default());
     sink.delay(Some(seconds(86_400)));
     let recorder = core_recorder(&sink, SinkOptions::new());
@@ -48,7 +48,7 @@ async fn ev_012_a_sink_that_hangs_is_given_up_when_time_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn en_014_a_flush_has_a_deadline_and_can_be_given_up() {
+async fn en_014_a_flush_has_a_deadline_and_can_be_cancelled() {
     let sink = FakeSink::failing(|_, number| (number == 0).then(|| unavailable(Some(60))));
     let recorder = core_recorder(&sink, SinkOptions::new());
     recorder.flush().await;
@@ -61,7 +61,7 @@ async fn en_014_a_flush_has_a_deadline_and_can_be_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flush_does_not_wait_for_what_comes_after_it() {
+async fn a_flush_does_not_wait_for_later_events() {
     let sink = FakeSink::failing(|_, number| (number == 1).then(|| unavailable(Some(60))));
     let recorder = core_recorder(&sink, SinkOptions::new());
     warn(&recorder, "A", "n");
@@ -73,7 +73,7 @@ async fn a_flush_does_not_wait_for_what_comes_after_it() {
 }
 
 #[test]
-fn what_is_recorded_outside_of_a_runtime_waits_for_one() {
+fn events_recorded_outside_of_a_runtime_wait_for_one() {
     let sink = FakeSink::default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let broadcaster = EventBroadcaster::with_clock(|| at(0));
@@ -101,7 +101,7 @@ async fn a_sink_that_panics_loses_one_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sink_that_is_behind_loses_events_and_never_memory() {
+async fn a_slow_sink_loses_events_and_uses_bounded_memory() {
     let sink = FakeSink::default();
     sink.delay(Some(seconds(1)));
     let options = SinkOptions::new().queue(3).concurrency(1).no_spam_filter().no_aggregation();
@@ -115,7 +115,7 @@ async fn a_sink_that_is_behind_loses_events_and_never_memory() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sink_that_never_answers_is_asked_again() {
+async fn a_sink_without_a_response_is_retried() {
     let (before, sink) = (tasks(), FakeSink::default());
     sink.delay(Some(seconds(86_400)));
     let recorder = core_recorder(&sink, SinkOptions::new());

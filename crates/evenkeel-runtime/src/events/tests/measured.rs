@@ -19,7 +19,7 @@ fn counts(metrics: &Snapshotter) -> BTreeMap<String, u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bc_002_what_is_recorded_dropped_written_and_failed_is_counted() {
+async fn bc_002_recorded_dropped_written_and_failed_events_are_counted() {
     let metrics_recorder = DebuggingRecorder::new();
     let metrics = metrics_recorder.snapshotter();
     let _local = ::metrics::set_default_local_recorder(&metrics_recorder);

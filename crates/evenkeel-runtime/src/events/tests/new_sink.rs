@@ -34,7 +34,7 @@ async fn en_005_a_series_is_written_once_and_then_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn en_006_a_series_that_goes_on_is_written_every_half_hour() {
+async fn en_006_a_continuing_series_is_written_every_30_minutes() {
     let sink = FakeSink::failing(|verb, number| (verb == "patch" && number == 2).then(refused));
     let recorder = new_recorder(&sink, SinkOptions::new());
     for _ in 0..61 {
@@ -65,7 +65,7 @@ async fn en_007_a_series_that_has_ended_is_written_and_the_next_is_a_new_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn en_008_recording_goes_on_while_series_are_written() {
+async fn en_008_recording_continues_while_series_are_written() {
     let sink = FakeSink::default();
     let recorder = new_recorder(&sink, SinkOptions::new());
     warn(&recorder, "R", "n");
@@ -87,7 +87,7 @@ async fn en_008_recording_goes_on_while_series_are_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn en_009_it_is_tried_twelve_times_with_a_little_more_than_ten_seconds_between() {
+async fn en_009_twelve_attempts_ten_seconds_apart_with_jitter() {
     let sink = FakeSink::failing(|_, _| Some(unavailable(None)));
     let recorder = new_recorder(&sink, SinkOptions::new());
     let start = Instant::now();
@@ -99,7 +99,7 @@ async fn en_009_it_is_tried_twelve_times_with_a_little_more_than_ten_seconds_bet
 }
 
 #[tokio::test(start_paused = true)]
-async fn en_010_a_series_that_the_server_has_forgotten_is_created() {
+async fn en_010_a_series_deleted_on_the_server_is_created() {
     let sink = FakeSink::default();
     let recorder = new_recorder(&sink, SinkOptions::new());
     warn(&recorder, "R", "n");
@@ -112,7 +112,7 @@ async fn en_010_a_series_that_the_server_has_forgotten_is_created() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn en_010_what_is_there_already_is_dropped_and_what_counts_is_tried_again() {
+async fn en_010_an_existing_event_is_dropped_and_a_series_update_is_retried() {
     let sink = FakeSink::failing(|_, number| match number {
         0 | 2 => Some(SinkError::AlreadyExists),
         1 => Some(SinkError::NotFound),
@@ -130,7 +130,7 @@ async fn en_010_what_is_there_already_is_dropped_and_what_counts_is_tried_again(
 }
 
 #[tokio::test(start_paused = true)]
-async fn en_011_what_is_refused_is_dropped_and_what_fails_is_tried_again() {
+async fn en_011_rejected_events_are_dropped_and_failed_ones_are_retried() {
     for (failure, attempts) in [(refused as fn() -> SinkError, 1), (|| unavailable(Some(1)), 2)] {
         let sink = FakeSink::failing(move |_, number| (number == 0).then(failure));
         let recorder = new_recorder(&sink, SinkOptions::new());
@@ -141,7 +141,7 @@ async fn en_011_what_is_refused_is_dropped_and_what_fails_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn en_013_recording_can_begin_again_when_it_has_ended() {
+async fn en_013_recording_can_be_restarted() {
     let (broadcaster, first, second) = (broadcaster(), FakeSink::default(), FakeSink::default());
     let recorder = broadcaster.recorder("c").build();
     let recording = broadcaster.record_to_events(first.clone(), SinkOptions::new());
@@ -157,7 +157,7 @@ async fn en_013_recording_can_begin_again_when_it_has_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn en_014_the_end_writes_what_is_queued_and_the_last_counts() {
+async fn en_014_the_shutdown_writes_queued_events_and_the_last_counts() {
     let sink = FakeSink::default();
     let recorder = new_recorder(&sink, SinkOptions::new());
     for _ in 0..7 {

@@ -74,7 +74,7 @@ async fn events_of_the_newer_api_are_written_as_series() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn en_017_the_server_says_which_api_it_has() {
+async fn en_017_the_api_is_discovered() {
     let server = server().await;
     let client = server.client();
     let pod = pod(&client).await;
@@ -94,7 +94,7 @@ async fn en_017_the_server_says_which_api_it_has() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ev_007_an_event_outlives_429_500_503_and_lost_connections() {
+async fn ev_007_an_event_survives_429_500_503_and_lost_connections() {
     for api in [EventsApi::Core, EventsApi::Events] {
         let server = server().await;
         let client = server.client();
@@ -113,7 +113,7 @@ async fn ev_007_an_event_outlives_429_500_503_and_lost_connections() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ev_007_what_the_server_does_not_accept_is_not_tried_again() {
+async fn ev_007_rejected_events_are_not_retried() {
     let server = server().await;
     let client = server.client();
     for api in [EventsApi::Core, EventsApi::Events] {
@@ -142,7 +142,7 @@ async fn en_015_an_event_without_a_namespace_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_the_server_has_forgotten_is_created_anew() {
+async fn an_event_deleted_on_the_server_is_created_again() {
     let server = server().await;
     let client = server.client();
     let (pod, recorder) = (pod(&client).await, recorder(&client, EventsApi::Core));

@@ -15,7 +15,7 @@ async fn co_023_no_checks_is_a_ping() {
 }
 
 #[tokio::test]
-async fn co_023_a_failure_is_500_and_says_why() {
+async fn co_023_a_failure_is_500_with_the_reason() {
     let site = site(&half_well());
     let report = "[+]good ok\n[-]poor failed: it broke in two\nhealthz check failed\n";
     assert_eq!(get(&site, "/healthz").await, (FAILED, report.to_owned()));
@@ -25,7 +25,7 @@ async fn co_023_a_failure_is_500_and_says_why() {
 }
 
 #[tokio::test]
-async fn co_023_reasons_can_be_withheld() {
+async fn co_023_reasons_can_be_hidden() {
     let site = Site { withholds_reasons: true, ..site(&half_well()) };
     assert_eq!(get(&site, "/healthz").await.1, "[+]good ok\n[-]poor failed: reason withheld\nhealthz check failed\n");
     assert_eq!(get(&site, "/healthz/poor").await.1, "internal server error: reason withheld\n");
@@ -42,7 +42,7 @@ async fn co_023_one_check_by_its_name() {
 }
 
 #[tokio::test]
-async fn co_023_excluded_checks_are_not_asked() {
+async fn co_023_excluded_checks_do_not_run() {
     let site = site(&half_well());
     assert_eq!(get(&site, "/healthz?exclude=poor").await, (StatusCode::OK, "ok".to_owned()));
     assert_eq!(
@@ -53,7 +53,7 @@ async fn co_023_excluded_checks_are_not_asked() {
 }
 
 #[tokio::test]
-async fn co_023_checks_come_and_go_while_the_server_runs() {
+async fn co_023_checks_can_be_added_and_removed_at_run_time() {
     let health = Health::new();
     let site = site(&health);
     assert_eq!(get(&site, "/readyz").await.0, StatusCode::OK);
@@ -65,7 +65,7 @@ async fn co_023_checks_come_and_go_while_the_server_runs() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_and_what_cannot_be_done_is_said() {
+async fn unknown_paths_and_methods_are_errors() {
     let site = site(&Health::new());
     for path in ["/", "/nothing", "/metrics/x", "//healthz/x/y", "/HEALTHZ"] {
         assert_eq!(get(&site, path).await.0, StatusCode::NOT_FOUND, "{path}");
@@ -92,7 +92,7 @@ async fn co_029_metrics_are_what_their_source_renders() {
 }
 
 #[tokio::test]
-async fn diagnostics_can_be_asked_about_a_key() {
+async fn diagnostics_can_be_requested_for_a_key() {
     let diagnostics = Diagnostics::new();
     let keys = serde_json::json!({"list": [{"key": "default/a"}, {"key": "default/b"}, 1], "count": 2});
     diagnostics.add(Source::new("own", "x", move || keys.clone()));
@@ -108,7 +108,7 @@ async fn diagnostics_can_be_asked_about_a_key() {
 }
 
 #[tokio::test]
-async fn diagnostics_are_off_unless_asked_for_and_for_this_machine() {
+async fn diagnostics_are_off_by_default_and_local_only() {
     assert_eq!(get(&site(&Health::new()), "/debug").await.0, StatusCode::NOT_FOUND);
     let diagnostics = Diagnostics::new();
     diagnostics.add(Source::new("build", "version", || "1.2.3".into()));

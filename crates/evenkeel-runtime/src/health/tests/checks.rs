@@ -44,7 +44,7 @@ async fn checks_that_hang_or_panic_fail_by_themselves() {
 }
 
 #[tokio::test]
-async fn le_029_a_check_is_attached_by_a_name_that_can_be_asked_for() {
+async fn le_029_a_check_is_attached_under_its_name() {
     let checks = Checks::default();
     let check = crate::election::ElectionHealth::new(Duration::ZERO);
     checks.add(Check::new(check.name(), move || Ok(check.check()?))).unwrap();
@@ -126,7 +126,7 @@ async fn a_queue_without_a_name_cannot_be_checked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_does_not_beat_stands_still() {
+async fn a_task_without_heartbeats_is_unhealthy() {
     let (check, heart) = Check::heartbeat("task", Duration::from_secs(10));
     advance(Duration::from_secs(10)).await;
     check.run().await.unwrap();

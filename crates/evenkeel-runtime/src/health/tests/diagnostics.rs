@@ -13,7 +13,7 @@ use super::super::diagnostics::ErrorRing;
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn queues_tell_how_much_is_in_them_and_for_how_long() {
+async fn queue_diagnostics_show_sizes_and_ages() {
     let queue = WorkQueue::rate_limited("foos");
     let diagnostics = Diagnostics::new();
     diagnostics.add(Source::queue("foos", &queue));
@@ -34,7 +34,7 @@ async fn queues_tell_how_much_is_in_them_and_for_how_long() {
 }
 
 #[tokio::test]
-async fn informers_tell_what_they_know_and_never_what_objects_say() {
+async fn informer_diagnostics_show_state_and_no_object_contents() {
     let server = ApiServer::builder().in_process_only().start().await.unwrap();
     let client = server.client();
     let secret: Secret =
@@ -63,7 +63,7 @@ async fn informers_tell_what_they_know_and_never_what_objects_say() {
 }
 
 #[tokio::test]
-async fn a_source_that_panics_spoils_no_other() {
+async fn a_panicking_source_does_not_affect_others() {
     let diagnostics = Diagnostics::new();
     diagnostics.add(Source::new("own", "bad", || panic!("oh no")));
     diagnostics.add(Source::new("own", "good", || json!(1)));
@@ -73,7 +73,7 @@ async fn a_source_that_panics_spoils_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_errors_are_remembered_and_repeated_ones_counted() {
+async fn the_last_errors_are_kept_and_repeated_ones_counted() {
     let now = Instant::now();
     let mut ring = ErrorRing::default();
     for number in 0..200 {

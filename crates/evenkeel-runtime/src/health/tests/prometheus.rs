@@ -8,7 +8,7 @@ use metrics::{counter, histogram, with_local_recorder};
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn co_029_metrics_have_the_names_and_buckets_that_dashboards_know() {
+async fn co_029_metrics_have_client_go_names_and_buckets() {
     let (recorder, metrics) = Prometheus::recorder().unwrap();
     with_local_recorder(&recorder, || {
         let queue = WorkQueue::rate_limited("foos");

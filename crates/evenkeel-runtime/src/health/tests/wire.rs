@@ -28,7 +28,7 @@ async fn exchange(address: SocketAddr, request: &str) -> String {
 }
 
 #[tokio::test]
-async fn co_023_probes_are_answered_over_http_and_each_connection_once() {
+async fn co_023_probes_are_served_over_http_with_one_request_per_connection() {
     let (server, address) = start(&half_well()).await;
     let answer = exchange(address, "GET /healthz/good HTTP/1.1\r\nHost: x\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
@@ -103,7 +103,7 @@ async fn many_idle_connections_block_no_request() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_being_answered_is_finished_at_the_end() {
+async fn a_request_in_flight_is_finished_at_shutdown() {
     let health = Health::new();
     let (asked, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (report, wait) = (Arc::clone(&asked), Arc::clone(&go_on));
@@ -142,7 +142,7 @@ async fn idle_connections_do_not_delay_shutdown() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_an_error_that_names_it() {
+async fn a_used_port_is_an_error_that_names_it() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap();
     let error = HealthServer::builder(&Health::new()).address(address.to_string()).start().await.unwrap_err();

@@ -33,7 +33,7 @@ fn changes_of_one_object_are_merged_and_keep_their_position() {
 }
 
 #[test]
-fn an_object_added_and_deleted_unseen_is_not_delivered() {
+fn an_object_added_and_deleted_while_queued_is_not_delivered() {
     let mut latest = LatestQueue::default();
     latest.push(add("a", 1), Instant::now());
     latest.push(delete("a", 2), Instant::now());
@@ -47,7 +47,7 @@ fn an_object_added_and_deleted_unseen_is_not_delivered() {
 }
 
 #[test]
-fn the_mark_stays_behind_what_was_there_before_it() {
+fn the_sync_mark_stays_behind_earlier_notifications() {
     let mut latest = LatestQueue::default();
     latest.push(Event::Add { object: object("a", 1), initial: true }, Instant::now());
     latest.push_synced();
@@ -57,7 +57,7 @@ fn the_mark_stays_behind_what_was_there_before_it() {
 }
 
 #[test]
-fn the_queue_does_not_grow_with_objects_added_and_deleted_unseen() {
+fn objects_added_and_deleted_while_queued_do_not_grow_the_queue() {
     let mut latest = LatestQueue::default();
     latest.push(add("stays", 1), Instant::now());
     for round in 0..10_000 {
@@ -71,7 +71,7 @@ fn the_queue_does_not_grow_with_objects_added_and_deleted_unseen() {
 }
 
 #[test]
-fn a_name_that_is_used_again_takes_its_new_place() {
+fn a_recreated_object_moves_to_the_end_of_the_queue() {
     let mut latest = LatestQueue::default();
     latest.push(add("a", 1), Instant::now());
     latest.push(add("b", 2), Instant::now());

@@ -7,7 +7,7 @@ fn prc_004_a_slow_handler_that_lags_behind_is_logged() {
 }
 
 #[test]
-fn the_message_of_a_panic_is_found() {
+fn the_message_of_a_panic_is_extracted() {
     assert_eq!(crate::panic_message(&"text"), "text");
     assert_eq!(crate::panic_message(&String::from("made up")), "made up");
     assert_eq!(crate::panic_message(&7), "no message");

@@ -33,7 +33,7 @@ fn token(text: &str) -> Auth {
 }
 
 #[test]
-fn kcf_020_the_override_beats_the_context_beats_nothing() {
+fn kcf_020_the_override_has_priority_over_the_context() {
     let current = two(&Overrides::default()).unwrap();
     assert_eq!((current.server.host(), &current.auth), ("a", &token("a")));
     let other = two(&context("b")).unwrap();
@@ -55,7 +55,7 @@ fn kcf_020_the_override_beats_the_context_beats_nothing() {
 }
 
 #[test]
-fn a_name_that_is_not_there_is_told_beside_those_that_are() {
+fn an_unknown_name_is_reported_with_the_known_ones() {
     let text = two(&Overrides { user: Some("none".into()), ..Overrides::default() }).unwrap_err().to_string();
     let there = r#"the override names the user "none", which is not in the kubeconfig; there are "a", "b""#;
     assert!(text.starts_with(there), "{text}");
@@ -65,7 +65,7 @@ fn a_name_that_is_not_there_is_told_beside_those_that_are() {
 }
 
 #[test]
-fn what_was_chosen_is_remembered_by_name() {
+fn the_names_of_the_selected_entries_are_kept() {
     let chosen = two(&Overrides::default()).unwrap().chosen;
     assert_eq!((chosen.context.as_deref(), chosen.user.as_deref()), (Some("a"), Some("a")));
     let chosen = two(&context("anonymous")).unwrap().chosen;
@@ -73,7 +73,7 @@ fn what_was_chosen_is_remembered_by_name() {
 }
 
 #[test]
-fn kcf_020_a_user_who_is_not_there_is_an_error() {
+fn kcf_020_an_unknown_user_is_an_error() {
     // client-go treats an unknown user as anonymous.
     let error = two(&context("lost-user")).unwrap_err();
     assert!(matches!(error, ConfigError::Missing { kind: EntryKind::User, .. }), "{error}");
@@ -81,7 +81,7 @@ fn kcf_020_a_user_who_is_not_there_is_an_error() {
 }
 
 #[test]
-fn kcf_041_references_that_lead_nowhere_are_hard_errors() {
+fn kcf_041_dangling_references_are_errors() {
     // client-go treats a context with an unknown cluster as an empty configuration and falls back to in-cluster.
     for name in ["lost-cluster", "nowhere", "none"] {
         let error = two(&context(name)).unwrap_err();
@@ -92,7 +92,7 @@ fn kcf_041_references_that_lead_nowhere_are_hard_errors() {
 }
 
 #[test]
-fn kcf_041_nothing_chosen_is_a_distinguished_error() {
+fn kcf_041_a_missing_selection_is_a_distinct_error() {
     let error = Config::from_kubeconfig_str("", &Overrides::default()).unwrap_err();
     assert!(error.is_not_configured());
     let text = TWO.replace("current-context: a", "");
@@ -122,7 +122,7 @@ fn kcf_021_any_value_can_be_overridden_true_with_false_as_well() {
 }
 
 #[test]
-fn kcf_021_one_way_to_say_who_we_are_replaces_the_others() {
+fn kcf_021_an_overridden_credential_replaces_the_others() {
     let token_file = Overrides { token: Some(Secret::new("new")), ..Overrides::default() };
     assert_eq!(config(SERVER, "tokenFile: /none", &token_file).unwrap().auth, token("new"));
     assert_eq!(config(SERVER, "username: u\npassword: p", &token_file).unwrap().auth, token("new"));
@@ -154,7 +154,7 @@ fn kcf_022_insecure_and_ca_replace_each_other() {
 }
 
 #[test]
-fn kcf_023_the_expected_name_goes_with_its_server() {
+fn kcf_023_overriding_the_server_discards_its_tls_server_name() {
     let server = Overrides { server: Some("https://other".into()), ..Overrides::default() };
     assert_eq!(config(CA, "{}", &server).unwrap().tls.server_name, None);
     let name = Overrides { tls_server_name: Some("new".into()), ..Overrides::default() };
@@ -197,13 +197,13 @@ fn kcf_026_the_proxy_of_the_file_is_used_and_a_bad_one_is_an_error() {
 }
 
 #[test]
-fn kcf_027_the_path_of_the_server_stays_query_and_fragment_go() {
+fn kcf_027_the_path_of_the_server_is_kept_and_query_and_fragment_are_dropped() {
     let config = config("server: 'https://h/prefix/?a=b#c'", "{}", &Overrides::default()).unwrap();
     assert_eq!(config.server.to_string(), "https://h/prefix");
 }
 
 #[test]
-fn kcf_028_credentials_are_never_dropped_in_silence() {
+fn kcf_028_credentials_are_never_dropped_silently() {
     // client-go drops all credentials for http servers and continues anonymously.
     let certificate = "client-certificate-data: Yw==\nclient-key-data: aw==";
     for (user, field) in [("token: t", "token"), ("username: u", "password"), (certificate, "client certificate")] {
@@ -217,7 +217,7 @@ fn kcf_028_credentials_are_never_dropped_in_silence() {
 }
 
 #[test]
-fn chc_21_overrides_and_what_they_take_along() {
+fn chc_21_overrides_discard_dependent_fields() {
     let config_ = |overrides| config(CA, "token: t", &overrides);
     let server = config_(Overrides { server: Some("https://new".into()), ..Overrides::default() }).unwrap();
     assert_eq!((server.tls.server_name, server.tls.ca), (None, Some(Pem::Data("ca".into()))));
@@ -241,7 +241,7 @@ fn kcf_029_a_token_beside_a_token_file_is_its_fallback() {
 }
 
 #[test]
-fn kcf_030_nobody_is_impersonated_without_a_name() {
+fn kcf_030_impersonation_requires_a_user_name() {
     let user = "as: me\nas-uid: '1'\nas-groups: [g]\nas-user-extra: {k: [v]}";
     let whom = config(SERVER, user, &Overrides::default()).unwrap().impersonate.unwrap();
     let extra = [("k".to_owned(), vec!["v".to_owned()])].into();
@@ -255,7 +255,7 @@ fn kcf_030_nobody_is_impersonated_without_a_name() {
 }
 
 #[test]
-fn kcf_033_a_user_without_credentials_is_nobody_and_is_not_asked() {
+fn kcf_033_a_user_without_credentials_is_anonymous_without_a_prompt() {
     // client-go can prompt for a name and a password. A library should not use the terminal; a program that prompts
     // puts the input into the overrides.
     let anonymous = config(SERVER, "{}", &Overrides::default()).unwrap();
@@ -276,7 +276,7 @@ fn kcf_034_the_namespace_of_the_override_then_of_the_context_then_default() {
 }
 
 #[test]
-fn kcf_035_words_before_the_namespace_are_dropped() {
+fn kcf_035_prefixes_of_the_namespace_are_dropped() {
     let stripped = |text: &str| {
         let overrides = Overrides { namespace: Some(text.into()), ..Overrides::default() };
         overrides.namespace().map(str::to_owned)
@@ -301,7 +301,7 @@ fn sec_30_an_exec_plugin_is_skipped_beside_credentials_and_named_otherwise() {
 }
 
 #[test]
-fn sec_33_providers_of_old_name_what_replaced_them() {
+fn sec_33_removed_providers_are_reported_with_their_replacement() {
     for (name, replacement) in
         [("oidc", "not supported yet"), ("gcp", "gke-gcloud-auth-plugin"), ("azure", "kubelogin"), ("x", "exec plugin")]
     {

@@ -52,7 +52,7 @@ fn kcf_050_clearing_the_context_edits_the_file_that_sets_it() {
 }
 
 #[test]
-fn kcf_050_nothing_changed_is_nothing_written() {
+fn kcf_050_an_edit_without_changes_writes_nothing() {
     let folder = Folder::new();
     let a = folder.put("a", "# a comment\ncurrent-context: a");
     chain(&[&a]).edit(|_| ()).unwrap();
@@ -63,7 +63,7 @@ fn kcf_050_nothing_changed_is_nothing_written() {
 }
 
 #[test]
-fn kcf_051_new_entries_go_to_the_first_file_that_exists_else_to_the_first() {
+fn kcf_051_new_entries_are_written_to_the_first_existing_file_else_to_the_first() {
     // client-go behaves in two ways here, depending on the caller.
     let folder = Folder::new();
     let (none, nope) = (folder.join("deep/down/none"), folder.join("nope"));
@@ -76,7 +76,7 @@ fn kcf_051_new_entries_go_to_the_first_file_that_exists_else_to_the_first() {
 }
 
 #[test]
-fn kcf_052_a_lock_that_someone_left_behind_is_in_nobodys_way() {
+fn kcf_052_a_stale_lock_file_does_not_block_an_edit() {
     // client-go's lock is the existence of a file; a crash leaves it behind. This lock ends with the process.
     let folder = Folder::new();
     let path = folder.put("config", "");
@@ -87,7 +87,7 @@ fn kcf_052_a_lock_that_someone_left_behind_is_in_nobodys_way() {
 }
 
 #[test]
-fn kcf_052_edits_at_the_same_time_lose_nothing() {
+fn kcf_052_concurrent_edits_lose_nothing() {
     let folder = Folder::new();
     let (a, b) = (folder.put("a", ""), folder.put("b", ""));
     std::thread::scope(|scope| {
@@ -116,7 +116,7 @@ fn kcf_052_the_same_file_twice_is_locked_once() {
 
 #[cfg(unix)]
 #[test]
-fn kcf_052_a_file_that_is_yet_to_be_made_is_locked_once_under_all_its_names() {
+fn kcf_052_a_file_that_does_not_exist_yet_is_locked_once_under_all_its_names() {
     // Locking the file under both names would deadlock the edit.
     let folder = Folder::new();
     std::fs::create_dir(folder.join("real")).unwrap();
@@ -127,7 +127,7 @@ fn kcf_052_a_file_that_is_yet_to_be_made_is_locked_once_under_all_its_names() {
 }
 
 #[test]
-fn kcf_052_a_program_that_knows_no_lock_is_noticed() {
+fn kcf_052_changes_by_programs_without_the_lock_are_detected() {
     let folder = Folder::new();
     let path = folder.put("config", "current-context: old");
     let error = KubeconfigFiles::explicit(&path).edit(|config| {
@@ -200,7 +200,7 @@ fn kcf_053_unknown_fields_survive_an_edit() {
 }
 
 #[test]
-fn kcf_016_editing_sees_paths_as_they_stand() {
+fn kcf_016_edits_see_unresolved_paths() {
     let folder = Folder::new();
     let path = folder.put("config", "clusters: [{name: c, cluster: {certificate-authority: ca.crt}}]");
     KubeconfigFiles::explicit(&path)
@@ -229,7 +229,7 @@ fn kcf_054_paths_become_relative_if_they_can() {
 }
 
 #[test]
-fn kcf_055_a_provider_can_keep_its_settings_and_is_quiet_if_the_user_is_gone() {
+fn kcf_055_provider_settings_are_persisted_and_a_missing_user_is_ignored() {
     let folder = Folder::new();
     let path = folder.put("config", "users: [{name: u, user: {auth-provider: {name: oidc, config: {id: old}}}}]");
     let files = KubeconfigFiles::explicit(&path);

@@ -13,7 +13,7 @@ fn chain(files: &[&Path]) -> KubeconfigFiles {
 }
 
 #[test]
-fn kcf_010_the_list_counts_each_file_once_and_home_comes_last() {
+fn kcf_010_each_listed_file_counts_once_and_home_is_the_default() {
     let (a, b) = (Path::new("/a"), Path::new("/b"));
     let home = Environment { home: Some("/home/me".into()), ..Environment::empty() };
     assert_eq!(chain(&[a, b, Path::new(""), a]).paths(), [a, b]);
@@ -53,7 +53,7 @@ fn kcf_012_missing_files_are_skipped_and_all_missing_is_a_warning() {
 }
 
 #[test]
-fn kcf_013_a_bad_file_is_told_and_the_rest_is_there() {
+fn kcf_013_an_invalid_file_is_reported_and_the_others_are_loaded() {
     let folder = Folder::new();
     let good = folder.put("good", "current-context: it");
     let bad = folder.put("bad", "current-context: [");
@@ -89,7 +89,7 @@ fn kcf_014_the_first_file_wins_with_the_whole_entry() {
 }
 
 #[test]
-fn sec_34_a_note_says_which_file_won() {
+fn sec_34_the_log_names_the_file_that_won() {
     let folder = Folder::new();
     let a = folder.put("a", "users: [{name: twin, user: {token: canary}}]");
     let b = folder.put("b", "users: [{name: twin, user: {token: canary}}]");
@@ -102,7 +102,7 @@ fn sec_34_a_note_says_which_file_won() {
 }
 
 #[test]
-fn kcf_016_paths_are_seen_from_the_file_that_names_them() {
+fn kcf_016_paths_are_relative_to_the_file_that_names_them() {
     let folder = Folder::new();
     let text = "clusters: [{name: c, cluster: {certificate-authority: ca.crt}}]\n\
                 users:\n- name: u\n  user: {client-certificate: x/c.crt, client-key: /abs/c.key, tokenFile: ../t, \
@@ -120,7 +120,7 @@ fn kcf_016_paths_are_seen_from_the_file_that_names_them() {
 }
 
 #[test]
-fn kcf_017_what_was_read_does_not_change_with_the_file() {
+fn kcf_017_a_loaded_kubeconfig_does_not_change_with_its_file() {
     let folder = Folder::new();
     let path = folder.put("config", "current-context: old");
     let loaded = KubeconfigFiles::explicit(&path).load();

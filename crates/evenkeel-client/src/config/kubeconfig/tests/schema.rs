@@ -132,7 +132,7 @@ fn kcf_004_the_fields_of_users_and_contexts_as_the_text_they_are() {
 }
 
 #[test]
-fn kcf_005_a_name_that_comes_twice_is_named() {
+fn kcf_005_a_duplicate_name_is_reported() {
     for list in ["clusters", "users", "contexts", "extensions"] {
         let error = Kubeconfig::parse(&format!("{list}:\n- name: twin\n- name: other\n- name: twin\n")).unwrap_err();
         assert!(error.to_string().contains("twin"), "{error}");
@@ -161,7 +161,7 @@ fn kcf_006_lists_are_written_in_order_and_data_in_base64() {
 
 #[cfg(unix)]
 #[test]
-fn kcf_006_a_path_that_is_no_text_is_not_written_as_another() {
+fn kcf_006_a_path_that_is_not_utf8_is_not_written() {
     use std::os::unix::ffi::OsStringExt as _;
     let mut config = Kubeconfig::default();
     let path = std::ffi::OsString::from_vec(b"/k\xff".to_vec());
@@ -170,7 +170,7 @@ fn kcf_006_a_path_that_is_no_text_is_not_written_as_another() {
 }
 
 #[test]
-fn sec_33_fields_that_nobody_knows_survive_a_rewrite() {
+fn sec_33_unknown_fields_survive_a_rewrite() {
     let config = Kubeconfig::parse(ALL).unwrap();
     let text = config.to_yaml().unwrap();
     let mut again: serde_json::Value = serde_saphyr::from_str(text.expose()).unwrap();
@@ -186,7 +186,7 @@ fn sec_33_fields_that_nobody_knows_survive_a_rewrite() {
 }
 
 #[test]
-fn kcf_008_only_what_is_in_the_file_is_written() {
+fn kcf_008_only_fields_of_the_file_format_are_written() {
     // The settings that decide at run time whether a plugin is run are not part of these types, so nothing needs to be
     // left out; the other fields of the section round-trip.
     let config = Kubeconfig::parse(ALL).unwrap();
@@ -273,7 +273,7 @@ fn sec_32_too_large_too_deep_and_growing_texts_are_refused() {
 }
 
 #[test]
-fn sec_32_honest_aliases_and_merge_keys_work() {
+fn sec_32_ordinary_aliases_and_merge_keys_work() {
     let text = "x: &base {server: https://h, tls-server-name: n}\n\
                 clusters:\n- name: a\n  cluster: *base\n- name: b\n  cluster: {<<: *base, tls-server-name: m}\n";
     let config = Kubeconfig::parse(text).unwrap();
@@ -284,7 +284,7 @@ fn sec_32_honest_aliases_and_merge_keys_work() {
 
 proptest! {
     #[test]
-    fn kcf_006_any_text_survives_being_written(
+    fn kcf_006_any_text_round_trips(
         name: String, token: String, group: String, key: String, number: f64, data: Vec<u8>
     ) {
         let mut config = Kubeconfig::default();

@@ -9,7 +9,7 @@ current-context: a
 ";
 
 #[test]
-fn kcf_056_minify_keeps_what_is_current() {
+fn kcf_056_minify_keeps_the_current_context() {
     let mut config = Kubeconfig::parse(MANY).unwrap();
     let small = config.minify().unwrap();
     assert_eq!(small.clusters.keys().collect::<Vec<_>>(), ["a"]);
@@ -23,7 +23,7 @@ fn kcf_056_minify_keeps_what_is_current() {
 }
 
 #[test]
-fn kcf_056_flatten_brings_files_in() {
+fn kcf_056_flatten_inlines_files() {
     let folder = Folder::new();
     let [ca, cert, key] = ["ca", "cert", "key"].map(|name| folder.put(name, name).display().to_string());
     let cluster = format!("certificate-authority: {ca}");
@@ -45,7 +45,7 @@ fn kcf_056_flatten_brings_files_in() {
 }
 
 #[test]
-fn kcf_056_flatten_takes_whole_files_or_none() {
+fn kcf_056_flatten_is_atomic() {
     let folder = Folder::new();
     let ca = folder.put("ca", &"x".repeat((8 << 20) + 1));
     let mut config = Kubeconfig::parse(&one(&format!("certificate-authority: {}", ca.display()), "{}")).unwrap();

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn kcf_040_everything_that_is_wrong_is_said_at_once() {
+fn kcf_040_all_problems_are_reported_at_once() {
     let text = "
 clusters:
 - {name: empty, cluster: {}}
@@ -59,14 +59,14 @@ current-context: gone
 }
 
 #[test]
-fn kcf_040_a_sound_kubeconfig_passes() {
+fn kcf_040_a_valid_kubeconfig_passes() {
     let config = Kubeconfig::parse(&one(SERVER, "token: t")).unwrap();
     config.validate().unwrap();
     Kubeconfig::default().validate().unwrap();
 }
 
 #[test]
-fn kcf_040_only_what_is_chosen_can_stand_in_the_way() {
+fn kcf_040_only_selected_entries_can_fail() {
     let text = one(SERVER, "token: t") + "preferences: {}\n";
     let mut config = Kubeconfig::parse(&text).unwrap();
     config.clusters.insert("bad".into(), Default::default());
@@ -104,7 +104,7 @@ fn cfg_018_an_exec_plugin_and_an_auth_provider_exclude_each_other() {
 }
 
 #[test]
-fn sec_14_half_a_pair_is_an_error() {
+fn sec_14_an_incomplete_certificate_pair_is_an_error() {
     for user in ["client-certificate-data: Yw==", "client-key-data: aw=="] {
         assert!(refused(SERVER, user).contains("but no client-"), "{user}");
     }

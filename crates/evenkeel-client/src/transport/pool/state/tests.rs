@@ -34,7 +34,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 #[test]
-fn one_dial_for_all_who_wait_while_nobody_knows_what_is_spoken() {
+fn waiters_share_one_dial_until_the_protocol_is_known() {
     let now = Instant::now();
     let mut state = TestBook::new(25, 100);
     assert!(state.acquire().is_none());
@@ -67,7 +67,7 @@ fn one_dial_each_where_connections_cannot_be_shared() {
 }
 
 #[test]
-fn who_has_given_up_gets_nothing_and_holds_up_nobody() {
+fn a_cancelled_waiter_gets_no_connection_and_blocks_no_other() {
     let now = Instant::now();
     let mut state = TestBook::new(25, 100);
     for waiter in ['u', 'v', 'W', 'x'] {
@@ -80,7 +80,7 @@ fn who_has_given_up_gets_nothing_and_holds_up_nobody() {
 }
 
 #[test]
-fn the_youngest_idle_connection_is_used_and_the_oldest_goes() {
+fn the_newest_idle_connection_is_used_and_the_oldest_is_evicted() {
     let now = Instant::now();
     let mut state = TestBook::new(2, 100);
     for (id, name) in [(1, 'A'), (2, 'B'), (3, 'C'), (4, 'd')] {
@@ -92,7 +92,7 @@ fn the_youngest_idle_connection_is_used_and_the_oldest_goes() {
 }
 
 #[test]
-fn a_failed_dial_is_told_to_all_who_waited_for_the_same_connection() {
+fn a_failed_dial_fails_all_waiters_of_its_connection() {
     let mut state = TestBook::new(25, 100);
     let _ = state.wait(Named('U'));
     let _ = state.wait(Named('V'));
@@ -104,7 +104,7 @@ fn a_failed_dial_is_told_to_all_who_waited_for_the_same_connection() {
 }
 
 #[test]
-fn a_connection_lost_before_the_server_spoke_is_replaced() {
+fn a_connection_lost_before_any_response_is_replaced() {
     let now = Instant::now();
     let mut state = TestBook::new(25, 100);
     let _ = state.wait(Named('U'));
@@ -130,7 +130,7 @@ fn a_server_that_allows_fewer_streams_later_gets_no_more() {
 }
 
 #[test]
-fn what_is_unused_expires_and_what_is_used_does_not() {
+fn idle_connections_expire_and_used_ones_do_not() {
     let begin = Instant::now();
     let mut state = TestBook::new(25, 100);
     let _ = state.dialed_http1(1, Named('A'), begin);
@@ -149,7 +149,7 @@ fn what_is_unused_expires_and_what_is_used_does_not() {
 }
 
 #[test]
-fn trn_014_what_is_retired_is_neither_given_nor_taken_back() {
+fn trn_014_a_retired_connection_is_neither_used_nor_returned() {
     let now = Instant::now();
     let mut state = TestBook::new(25, 100);
     let _ = state.dialed_http1(1, Named('A'), now);
@@ -336,7 +336,7 @@ mod any_history {
         #![proptest_config(ProptestConfig::with_cases(128))]
 
         #[test]
-        fn keeps_the_book_straight(events in proptest::collection::vec(event(), 0..100)) {
+        fn the_pool_state_matches_the_model(events in proptest::collection::vec(event(), 0..100)) {
             let mut model = Model {
                 state: PoolState::new(3, MAX_STREAMS),
                 now: Instant::now(),
@@ -357,7 +357,7 @@ mod any_history {
 }
 
 #[test]
-fn trn_014_who_waited_for_room_on_a_retired_connection_gets_a_new_one() {
+fn trn_014_waiters_of_a_retired_connection_get_a_new_one() {
     let now = Instant::now();
     let mut state = TestBook::new(25, 100);
     let _ = state.wait(Named('U'));

@@ -37,7 +37,7 @@ async fn http1<const N: usize>(answer: &'static [u8; N]) -> TransportFault {
 }
 
 #[tokio::test]
-async fn rrt_005_nobody_listens_is_refused_not_lost() {
+async fn rrt_005_a_closed_port_is_refused_not_lost() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -49,7 +49,7 @@ async fn rrt_005_nobody_listens_is_refused_not_lost() {
 }
 
 #[tokio::test]
-async fn chc_04_rrt_005_a_reset_before_the_answer_is_a_reset() {
+async fn chc_04_rrt_005_a_reset_before_the_response_is_a_reset() {
     let serve = async |_, mut stream: TcpStream| {
         read_head(&mut stream).await?;
         reset(stream)
@@ -58,7 +58,7 @@ async fn chc_04_rrt_005_a_reset_before_the_answer_is_a_reset() {
 }
 
 #[tokio::test]
-async fn rrt_005_a_reset_in_the_middle_of_an_answer_is_a_reset() {
+async fn rrt_005_a_reset_within_a_response_is_a_reset() {
     let (read, wait) = tokio::sync::mpsc::unbounded_channel::<()>();
     let wait = Arc::new(tokio::sync::Mutex::new(wait));
     let server = RawServer::start(move |_, mut stream: TcpStream| {
@@ -81,13 +81,13 @@ async fn rrt_005_a_reset_in_the_middle_of_an_answer_is_a_reset() {
 }
 
 #[tokio::test]
-async fn rrt_005_an_end_before_the_answer_is_closed() {
+async fn rrt_005_an_end_before_the_response_is_closed() {
     assert_eq!(http1(b"").await, TransportFault::Closed);
     assert_eq!(http1(b"HTTP/1.1 200 O").await, TransportFault::Closed);
 }
 
 #[tokio::test]
-async fn rrt_005_half_an_answer_is_closed() {
+async fn rrt_005_a_truncated_response_is_closed() {
     assert_eq!(http1(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf").await, TransportFault::Closed);
     assert_eq!(http1(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\na\r\nhalf").await, TransportFault::Closed);
     assert_eq!(
@@ -97,7 +97,7 @@ async fn rrt_005_half_an_answer_is_closed() {
 }
 
 #[tokio::test]
-async fn what_is_no_http_is_a_protocol_error() {
+async fn a_non_http_response_is_a_protocol_error() {
     assert_eq!(http1(b"SSH-2.0-OpenSSH_9.9\r\n\r\n").await, TransportFault::Protocol);
     assert_eq!(http1(b"HTTP/1.1 200 OK\r\ncontent-length: many\r\n\r\n").await, TransportFault::Protocol);
     let chunk = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n";
@@ -172,7 +172,7 @@ async fn an_http2_connection_that_ends_is_lost() {
 }
 
 #[tokio::test]
-async fn half_an_http2_frame_is_lost() {
+async fn a_truncated_http2_frame_is_lost() {
     let serve = async |_, mut stream: TcpStream| {
         stream.write_all(&frame(SETTINGS, 0, 0, &[])).await?;
         read_until_headers(&mut stream).await?;
@@ -188,7 +188,7 @@ async fn half_an_http2_frame_is_lost() {
 }
 
 #[tokio::test]
-async fn what_is_no_http2_is_a_protocol_error() {
+async fn a_non_http2_response_is_a_protocol_error() {
     let serve = async |_, mut stream: TcpStream| {
         stream.write_all(&frame(SETTINGS, 0, 0, &[])).await?;
         read_until_headers(&mut stream).await?;
@@ -201,7 +201,7 @@ async fn what_is_no_http2_is_a_protocol_error() {
 }
 
 #[tokio::test]
-async fn goaway_with_an_error_is_lost_for_those_the_server_may_have_seen() {
+async fn a_goaway_with_an_error_loses_requests_the_server_may_have_seen() {
     let serve = async |_, mut stream: TcpStream| {
         stream.write_all(&frame(SETTINGS, 0, 0, &[])).await?;
         read_until_headers(&mut stream).await?;
@@ -212,7 +212,7 @@ async fn goaway_with_an_error_is_lost_for_those_the_server_may_have_seen() {
 }
 
 #[tokio::test]
-async fn all_who_wait_for_a_connection_hear_that_there_is_none() {
+async fn a_failed_connection_fails_all_waiters() {
     let (go, gate) = tokio::sync::watch::channel(());
     let dial = FakeDial(move |_| {
         let mut gate = gate.clone();
@@ -241,7 +241,7 @@ async fn all_who_wait_for_a_connection_hear_that_there_is_none() {
 }
 
 #[tokio::test]
-async fn a_dialer_that_panics_leaves_nobody_waiting() {
+async fn a_panicking_dialer_fails_all_waiters() {
     let server = ServerUrl::parse("https://server").unwrap();
     let dial = FakeDial(|_| async { panic!("a dialer that panics") });
     let pool = Pool::new(&server, &Connections::default(), &Limits::default(), dial);

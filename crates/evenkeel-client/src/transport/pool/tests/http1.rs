@@ -11,7 +11,7 @@ async fn always_ok(_: usize, mut stream: TcpStream) -> io::Result<()> {
 }
 
 #[tokio::test]
-async fn trn_017_a_connection_is_used_again_when_its_answer_was_read() {
+async fn trn_017_a_connection_is_reused_when_its_response_was_read() {
     let server = RawServer::start(always_ok).await;
     let pool = over_tcp(server.address, &Connections::default());
     for _ in 0..5 {
@@ -23,7 +23,7 @@ async fn trn_017_a_connection_is_used_again_when_its_answer_was_read() {
 }
 
 #[tokio::test]
-async fn trn_019_an_http1_connection_is_not_used_again_after_a_timeout() {
+async fn trn_019_an_http1_connection_is_not_reused_after_a_timeout() {
     let server = RawServer::start(async |number, mut stream: TcpStream| {
         read_head(&mut stream).await?;
         if number == 0 {
@@ -71,7 +71,7 @@ async fn trn_019_a_body_dropped_half_way_closes_its_connection() {
 }
 
 #[tokio::test]
-async fn trn_017_requests_at_once_have_a_connection_each_and_at_most_max_idle_are_kept() {
+async fn trn_017_concurrent_requests_have_a_connection_each_and_at_most_max_idle_are_kept() {
     let server = RawServer::start(always_ok).await;
     let pool = over_tcp(server.address, &Connections { max_idle: 3, ..Connections::default() });
     let mut answers = Vec::new();
@@ -205,7 +205,7 @@ async fn a_write_is_not_sent_again_when_the_server_may_have_seen_it() {
 }
 
 #[tokio::test]
-async fn sec_40_a_body_that_nobody_reads_on_closes_its_connection() {
+async fn sec_40_an_abandoned_body_closes_its_connection() {
     let server = RawServer::start(async |_, mut stream: TcpStream| {
         read_head(&mut stream).await?;
         stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await?;
@@ -224,7 +224,7 @@ async fn sec_40_a_body_that_nobody_reads_on_closes_its_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_answers_early_and_takes_no_more_of_the_request_is_given_up() {
+async fn a_connection_with_an_unread_request_is_closed_after_an_early_response() {
     let pool = in_memory(&Connections::default(), false, |mut io| {
         tokio::spawn(async move {
             read_head(&mut io).await.unwrap();

@@ -48,7 +48,7 @@ async fn trn_018_fifty_watches_started_at_once_share_one_connection() {
 }
 
 #[tokio::test]
-async fn watches_and_calls_have_connections_of_their_own() {
+async fn watches_and_requests_use_separate_connections() {
     let pool = watching(&http2_only(), 100);
     let _watches = all_at_once(&pool, 3, watch).await;
     assert_eq!(pool.stats().connections, 1);
@@ -57,7 +57,7 @@ async fn watches_and_calls_have_connections_of_their_own() {
 }
 
 #[tokio::test]
-async fn as_many_streams_as_the_server_allows_then_another_connection() {
+async fn beyond_the_servers_stream_limit_another_connection_is_opened() {
     let pool = watching(&http2_only(), 3);
     let mut watches = all_at_once(&pool, 10, watch).await;
     assert_eq!((pool.stats().connections, pool.stats().in_flight), (4, 10));
@@ -72,14 +72,14 @@ async fn as_many_streams_as_the_server_allows_then_another_connection() {
 }
 
 #[tokio::test]
-async fn as_many_streams_as_we_want_then_another_connection() {
+async fn beyond_max_streams_another_connection_is_opened() {
     let pool = watching(&Connections { max_streams: 2, ..http2_only() }, 100);
     let _watches = all_at_once(&pool, 5, watch).await;
     assert_eq!(pool.stats().connections, 3);
 }
 
 #[tokio::test]
-async fn trn_019_an_http2_connection_is_used_again_after_a_timeout() {
+async fn trn_019_an_http2_connection_is_reused_after_a_timeout() {
     let pool = in_memory(&http2_only(), true, |io| {
         tokio::spawn(serve_http(io, Some(100), async |request: Request<_>| {
             if request.uri().path() == "/slow" {
@@ -102,7 +102,7 @@ async fn trn_019_an_http2_connection_is_used_again_after_a_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn trn_018_an_unanswered_ping_ends_the_connection_and_the_next_request_has_a_new_one() {
+async fn trn_018_an_unacknowledged_ping_closes_the_connection_and_the_next_request_uses_a_new_one() {
     // The first connection responds to its first request, then stalls.
     let first = Arc::new(AtomicUsize::new(0));
     let pool = in_memory(&http2_only(), true, move |io| {
@@ -140,7 +140,7 @@ async fn trn_018_an_unanswered_ping_ends_the_connection_and_the_next_request_has
 }
 
 #[tokio::test(start_paused = true)]
-async fn trn_018_without_a_ping_silence_is_borne_for_ever() {
+async fn trn_018_without_pings_a_silent_connection_stays_open() {
     let pool = watching(&Connections { ping_after: None, ..http2_only() }, 10);
     let mut response = pool.send(watch("/")).await.unwrap();
     assert_eq!(first_word(&mut response).await, "hello");
@@ -171,7 +171,7 @@ async fn trn_017_an_http2_connection_without_streams_is_closed_after_90_s() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_says_what_it_allows_is_given_up() {
+async fn a_server_without_http2_settings_times_out() {
     let pool = in_memory(&Connections { ping_after: None, ..http2_only() }, true, |io| {
         tokio::spawn(async move {
             let _io = io;
@@ -198,7 +198,7 @@ async fn a_server_that_never_says_what_it_allows_is_given_up() {
 
 /// Readers who do not read, each with a window full of bytes, do not hold up one who does.
 #[tokio::test]
-async fn stalled_watches_do_not_hold_up_the_others() {
+async fn stalled_watches_do_not_block_the_others() {
     let connections = Connections { max_streams: 8, ..http2_only() };
     let pool = in_memory(&connections, true, |io| {
         tokio::spawn(serve_http(io, Some(100), async |request: Request<_>| {
@@ -223,7 +223,7 @@ async fn stalled_watches_do_not_hold_up_the_others() {
 }
 
 #[tokio::test]
-async fn a_refused_stream_is_sent_again_and_a_reset_one_is_told() {
+async fn a_refused_stream_is_retried_and_a_reset_one_is_an_error() {
     let (count, mut seen) = mpsc::unbounded_channel();
     let read = Arc::new(tokio::sync::Notify::new());
     let half_read = Arc::clone(&read);
@@ -271,7 +271,7 @@ async fn a_refused_stream_is_sent_again_and_a_reset_one_is_told() {
 }
 
 #[tokio::test]
-async fn after_goaway_old_streams_finish_and_new_ones_have_a_new_connection() {
+async fn after_goaway_open_streams_finish_and_new_ones_use_a_new_connection() {
     let (finish, finished) = tokio::sync::watch::channel(false);
     let pool = in_memory(&http2_only(), true, move |io| {
         let finished = finished.clone();
@@ -303,7 +303,7 @@ async fn after_goaway_old_streams_finish_and_new_ones_have_a_new_connection() {
 }
 
 #[tokio::test]
-async fn a_request_that_meets_goaway_unprocessed_is_sent_again_whatever_it_is() {
+async fn any_request_unprocessed_at_goaway_is_retried() {
     let number = AtomicUsize::new(0);
     let pool = in_memory(&http2_only(), true, move |mut io| {
         let number = number.fetch_add(1, Ordering::Relaxed);

@@ -73,7 +73,7 @@ fn a_pool_made_outside_of_any_runtime_outlives_each_of_them() {
 }
 
 #[test]
-fn a_runtime_that_is_not_polled_holds_up_no_other() {
+fn a_runtime_that_is_not_polled_blocks_no_other() {
     for http2 in [false, true] {
         let there = Elsewhere::start(http2);
         let pool = there.pool(http2);
@@ -116,7 +116,7 @@ fn when_the_last_clone_is_dropped_idle_connections_close() {
 }
 
 #[test]
-fn when_the_last_clone_is_dropped_what_is_under_way_is_finished() {
+fn when_the_last_clone_is_dropped_requests_in_flight_finish() {
     for http2 in [false, true] {
         let there = Elsewhere::start(http2);
         let pool = there.pool(http2);
@@ -137,7 +137,7 @@ fn when_the_last_clone_is_dropped_what_is_under_way_is_finished() {
 }
 
 #[test]
-fn when_the_pool_is_dropped_connections_being_made_are_called_off() {
+fn when_the_pool_is_dropped_pending_dials_are_cancelled() {
     let runtime = current_thread();
     runtime.block_on(async {
         let dial = FakeDial(|_| std::future::pending());
@@ -153,7 +153,7 @@ fn when_the_pool_is_dropped_connections_being_made_are_called_off() {
 }
 
 #[test]
-fn trn_014_retired_connections_finish_their_streams_and_serve_nobody_new() {
+fn trn_014_retired_connections_finish_their_streams_and_accept_no_new_ones() {
     for http2 in [false, true] {
         let there = Elsewhere::start(http2);
         let pool = there.pool(http2);
@@ -191,7 +191,7 @@ fn a_body_may_end_on_another_runtime() {
 
 /// Whatever happens to requests on many threads, everything is given back and nothing hangs.
 #[test]
-fn many_threads_and_many_who_give_up_leave_nothing_behind() {
+fn concurrent_cancelled_requests_leave_no_state() {
     for http2 in [false, true] {
         let there = Elsewhere::start(http2);
         let connections = Connections { max_streams: 7, max_idle: 3, ..there.connections(http2) };

@@ -3,7 +3,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::*;
 
 #[tokio::test]
-async fn the_first_frame_is_told_when_the_next_is_asked_for_however_it_is_cut() {
+async fn the_first_frame_is_reported_at_the_next_poll_for_any_chunks() {
     let tally = Tally {
         host: "server".into(),
         connections: AtomicUsize::new(0),

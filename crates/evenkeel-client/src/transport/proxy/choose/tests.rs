@@ -9,7 +9,7 @@ fn chosen(proxy: &Proxy, server: &str, pairs: &[(&str, &str)]) -> Option<String>
 }
 
 #[test]
-fn trn_020_sec_52_the_configuration_goes_before_the_environment() {
+fn trn_020_sec_52_the_configuration_has_priority_over_the_environment() {
     let pairs = [("HTTPS_PROXY", "http://env:1"), ("NO_PROXY", "")];
     let explicit = Proxy::Url(ProxyUrl::parse("http://explicit:1").unwrap());
     assert_eq!(chosen(&explicit, "https://kube", &pairs).as_deref(), Some("explicit"));
@@ -44,7 +44,7 @@ fn trn_020_each_scheme_has_its_variable() {
 }
 
 #[test]
-fn trn_020_this_machine_is_never_behind_a_proxy() {
+fn trn_020_loopback_never_uses_a_proxy() {
     let pairs = [("HTTPS_PROXY", "http://env:1")];
     for server in
         ["https://localhost", "https://LOCALHOST:6443", "https://127.0.0.1:6443", "https://127.9.9.9", "https://[::1]"]
@@ -55,7 +55,7 @@ fn trn_020_this_machine_is_never_behind_a_proxy() {
 }
 
 #[test]
-fn trn_020_no_proxy_is_understood() {
+fn trn_020_no_proxy_is_parsed() {
     for (list, host, port, excepted) in [
         ("*", "a.b", 443, true),
         ("", "a.b", 443, false),

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 
 #[test]
-fn a_tunnel_is_asked_for() {
+fn a_connect_request_is_sent() {
     let value = HeaderValue::from_static("Basic dTpw");
     assert_eq!(
         request("[::1]:443", Some(&value)).as_slice(),
@@ -12,7 +12,7 @@ fn a_tunnel_is_asked_for() {
 }
 
 #[test]
-fn answers_are_understood_however_they_arrive() {
+fn responses_are_parsed_from_any_chunks() {
     let whole = b"HTTP/1.1 200 Connection established\r\nVia: p\r\n\r\nrest";
     let end = whole.len() - 4;
     for cut in 0..end {
@@ -28,7 +28,7 @@ fn answers_are_understood_however_they_arrive() {
 }
 
 #[test]
-fn answers_have_an_end() {
+fn responses_are_bounded() {
     let mut long = b"HTTP/1.1 200 ".to_vec();
     long.resize(MAX_HEAD - 1, b'x');
     assert_eq!(answer(&long), Answer::Partial);
@@ -40,7 +40,7 @@ fn answers_have_an_end() {
 
 proptest! {
     #[test]
-    fn no_answer_makes_us_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+    fn no_response_causes_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
         let _ = answer(&bytes);
         let _ = answer(&[b"HTTP/1.1 ", bytes.as_slice()].concat());
     }

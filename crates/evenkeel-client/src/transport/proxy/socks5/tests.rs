@@ -21,7 +21,7 @@ fn play(mut handshake: Handshake<'_>, mut answers: &[u8]) -> (Vec<u8>, Result<us
 }
 
 #[test]
-fn names_are_left_to_the_proxy() {
+fn names_are_resolved_by_the_proxy() {
     let (written, end) =
         play(Handshake::new("kube.example", 6443, None), b"\x05\x00\x05\x00\x00\x01\x7f\0\0\x01\0\x50next");
     assert_eq!(written, b"\x05\x01\x00\x05\x01\x00\x03\x0ckube.example\x19\x2b");
@@ -38,7 +38,7 @@ fn addresses_are_sent_as_such() {
 }
 
 #[test]
-fn a_name_and_a_password_are_shown_if_asked_for() {
+fn credentials_are_sent_on_request() {
     let handshake = Handshake::new("h", 1, Some(("us", "pw!")));
     let (written, end) = play(handshake, b"\x05\x02\x01\0\x05\0\0\x01\0\0\0\0\0\0");
     assert_eq!(written, b"\x05\x02\x00\x02\x01\x02us\x03pw!\x05\x01\x00\x03\x01h\0\x01");
@@ -48,7 +48,7 @@ fn a_name_and_a_password_are_shown_if_asked_for() {
 }
 
 #[test]
-fn refusals_and_nonsense_end_the_handshake() {
+fn refusals_and_invalid_replies_end_the_handshake() {
     let none = |answers| play(Handshake::new("h", 1, None), answers).1;
     assert_eq!(none(b"\x05\xff"), Err(Failure::Credentials));
     assert_eq!(none(b"\x05\x02"), Err(Failure::Nonsense), "it was not offered");
@@ -64,7 +64,7 @@ fn refusals_and_nonsense_end_the_handshake() {
 
 proptest! {
     #[test]
-    fn whatever_the_proxy_says_the_handshake_ends_soon(answers in proptest::collection::vec(any::<u8>(), 600)) {
+    fn any_reply_ends_the_handshake_in_few_steps(answers in proptest::collection::vec(any::<u8>(), 600)) {
         let mut answers = answers.as_slice();
         let mut handshake = Handshake::new("h", 1, Some(("u", "p")));
         let mut input: &[u8] = &[];

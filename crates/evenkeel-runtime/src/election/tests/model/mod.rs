@@ -72,7 +72,7 @@ fn ours(seed: u64) -> Verdict {
 }
 
 #[test]
-fn inv_9_no_two_lead_at_once_each_term_has_a_higher_number_and_a_leader_returns() {
+fn inv_9_leaders_do_not_overlap_terms_increase_and_a_leader_is_elected_again() {
     let wrong = all(0..schedules(), |seed| {
         let verdict = ours(seed);
         let fine = verdict.overlaps == 0 && verdict.numbers_fell == 0 && verdict.leads_again;
@@ -82,7 +82,7 @@ fn inv_9_no_two_lead_at_once_each_term_has_a_higher_number_and_a_leader_returns(
 }
 
 #[test]
-fn inv_9_the_schedules_are_worth_something() {
+fn inv_9_the_schedules_cover_crashes_losses_and_late_writes() {
     let mut sum = Verdict::default();
     for verdict in all(0..2_000, |seed| Some(ours(seed))) {
         sum.terms += verdict.terms;
@@ -98,7 +98,7 @@ fn inv_9_the_schedules_are_worth_something() {
 }
 
 #[test]
-fn le_004_after_a_crash_without_faults_a_leader_returns_within_lease_duration_and_retries() {
+fn le_004_after_a_crash_a_leader_is_elected_within_lease_duration_and_retries() {
     let wrong = all(0..2_000, |seed| {
         let verdict = run(Setup::fair(seed, seconds(15, 10, 2)), core);
         (!verdict.leads_again || verdict.overlaps > 0).then_some((seed, verdict))
@@ -118,18 +118,18 @@ fn overlaps(rules: Rules) -> usize {
 }
 
 #[test]
-fn bug_26_the_schedules_find_two_leaders_where_written_times_are_compared_with_a_clock() {
+fn bug_26_schedules_find_two_leaders_if_recorded_times_are_compared_with_a_clock() {
     let found = overlaps(Rules { trusts_written_times: true, counts_from_answers: false });
     assert!(found > 50, "only {found} of {PEER_SCHEDULES}");
 }
 
 #[test]
-fn bug_27_the_schedules_find_two_leaders_where_validity_counts_from_the_answer() {
+fn bug_27_schedules_find_two_leaders_if_validity_starts_at_the_response() {
     let found = overlaps(Rules { trusts_written_times: false, counts_from_answers: true });
     assert!(found > 50, "only {found} of {PEER_SCHEDULES}");
 }
 
 #[test]
-fn bug_26_and_27_the_copies_are_at_fault_by_these_rules_alone() {
+fn bug_26_and_27_without_the_faulty_rules_the_copies_have_no_overlap() {
     assert_eq!(overlaps(Rules { trusts_written_times: false, counts_from_answers: false }), 0);
 }
