@@ -143,7 +143,7 @@ fn tab_5_a_config_map_counts_its_entries() {
 }
 
 #[test]
-fn tab_5_columns_come_in_their_order_with_the_wide_ones_marked() {
+fn tab_5_columns_are_in_order_with_the_wide_ones_marked() {
     for (group, kind, columns) in [
         ("", "Pod", "Name Ready Status Restarts Age IP* Node* Nominated Node* Readiness Gates*"),
         ("apps", "Deployment", "Name Ready Up-to-date Available Age Containers* Images* Selector*"),

@@ -112,7 +112,7 @@ async fn crd_15_objects_of_unserved_versions_are_deleted_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn crd_15_a_namespace_takes_the_last_object_and_the_definition_with_it() {
+async fn crd_15_deleting_a_namespace_removes_the_last_object_and_the_definition() {
     let api = Api::with_foos().await;
     api.post("/api/v1/namespaces", &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "two"}}))
         .await

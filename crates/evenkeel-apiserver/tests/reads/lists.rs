@@ -274,7 +274,7 @@ async fn lst_15_pages_of_a_selection_are_full() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lst_16_err_12_a_future_version_is_waited_for() {
+async fn lst_16_err_12_a_list_waits_for_a_future_version() {
     let api = six().await;
     let now = api.now().await;
     let future = now + 1;

@@ -192,7 +192,7 @@ async fn msc_4_a_binding_assigns_a_pod_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn msc_4_what_cannot_be_bound_is_refused() {
+async fn msc_4_invalid_bindings_are_refused() {
     let api = Api::start().await;
     let mut held = pod("going");
     held["metadata"]["finalizers"] = json!(["example.com/f"]);

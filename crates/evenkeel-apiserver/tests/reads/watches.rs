@@ -83,7 +83,7 @@ async fn wat_5_without_a_version_a_watch_starts_with_the_initial_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wat_6_from_a_version_only_what_follows_is_shown() {
+async fn wat_6_from_a_version_only_later_events_are_sent() {
     let api = Api::start().await;
     let first = api.add("a", json!({})).await;
     api.add("b", json!({})).await;
@@ -131,7 +131,7 @@ async fn wat_7_initial_events_are_the_present_then_its_bookmark_then_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wat_7_err_12_initial_events_of_the_future_are_waited_for() {
+async fn wat_7_err_12_initial_events_wait_for_a_future_version() {
     let api = Api::start().await;
     api.add("a", json!({})).await;
     let now = api.now().await;

@@ -175,7 +175,7 @@ async fn obj_11_owners_are_named_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn obj_12_generation_is_counted_or_left_alone() {
+async fn obj_12_generation_is_counted_or_unchanged() {
     let api = Api::start().await;
     let mut counted = deployment("a");
     counted["metadata"]["generation"] = 9.into();

@@ -93,7 +93,7 @@ async fn url_14_options_that_cannot_be_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn url_7_what_has_a_namespace_is_written_in_one() {
+async fn url_7_namespaced_kinds_are_written_in_a_namespace() {
     let api = Api::start().await;
     for (method, path) in [
         ("PUT", "/api/v1/configmaps/a"),

@@ -89,7 +89,7 @@ fn dfq_005_a_deletion_after_something_else_is_not_merged() {
 }
 
 #[test]
-fn dfq_006_without_a_store_only_what_is_queued_can_be_deleted() {
+fn dfq_006_without_a_store_only_queued_objects_can_be_deleted() {
     let mut queue = DeltaFifo::new();
     queue.delete(observed("unknown@1"), &Known::default());
     assert!(queue.is_empty());
@@ -207,7 +207,7 @@ fn dfq_012_deletions_follow_replacements() {
 }
 
 #[test]
-fn dfq_013_without_a_store_a_list_deletes_only_what_is_queued() {
+fn dfq_013_without_a_store_a_list_deletes_only_queued_objects() {
     let mut queue = DeltaFifo::new();
     queue.add(object("gone@1"));
     drain(&mut queue);

@@ -119,7 +119,7 @@ async fn dsc_004_a_server_may_have_no_core_group_but_nothing_else_may_be_missing
 }
 
 #[tokio::test]
-async fn dsc_005_one_root_in_the_older_form_makes_it_the_older_form() {
+async fn dsc_005_one_legacy_root_selects_the_legacy_format() {
     let fake = modern();
     let discovered = fake.client().discovery().groups_and_resources().await.unwrap();
     assert_eq!(plurals(&discovered), ["v1 pods", "apps/v1 deployments"]);

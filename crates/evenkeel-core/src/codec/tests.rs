@@ -66,7 +66,7 @@ const WATCH: &str = r#"{"type":"ADDED","object":{"kind":"Pod","metadata":{"name"
 "#;
 
 #[test]
-fn a_list_is_taken_apart() {
+fn a_list_is_split_into_items() {
     let out = read_list([LIST.as_bytes()]);
     assert_eq!(out.len(), 5, "{out:#?}");
     assert!(out[0].starts_with("Obj<Pod>(Pod ns/a @) {\"metadata\""), "{}", out[0]);

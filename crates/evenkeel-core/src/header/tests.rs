@@ -36,7 +36,7 @@ fn the_header_contains_all_its_members() {
 }
 
 #[test]
-fn key_003_what_has_no_metadata_is_not_an_object() {
+fn key_003_a_value_without_metadata_is_not_an_object() {
     for json in [r#"{"kind":"Pod"}"#, r#"{"kind":"Pod","metadata":null}"#] {
         let error = Header::from_json(json.as_bytes()).unwrap_err();
         assert!(matches!(error, DecodeError::NoMetadata { .. }), "{error}");

@@ -413,7 +413,7 @@ fn obj_13_times_of_managers_do_not_count() {
 }
 
 #[test]
-fn objects_without_metadata_are_left_alone() {
+fn objects_without_metadata_are_unchanged() {
     for object in [json!({"data": {"k": "v"}}), json!({"metadata": 1}), json!([]), json!(null)] {
         assert_eq!(stored(None, object.clone(), &write("m", T1)), object);
     }

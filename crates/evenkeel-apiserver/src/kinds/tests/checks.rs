@@ -237,7 +237,7 @@ fn obj_15_a_pod_keeps_what_creation_added() {
 }
 
 #[test]
-fn obj_15_events_belong_to_the_namespace_of_what_they_are_about() {
+fn obj_15_events_belong_to_the_namespace_of_their_object() {
     let mut event = json!({"metadata": {"namespace": "n"}, "involvedObject": {"namespace": "n"}, "eventTime": null});
     assert_eq!(messages(validate_create("", "Event", &event)), [""; 0]);
     event["involvedObject"]["namespace"] = json!("m");

@@ -115,7 +115,7 @@ async fn dfq_029_pushes_succeed_while_a_batch_is_processed() {
 }
 
 #[test]
-fn dfq_029_what_is_being_processed_counts_as_known() {
+fn dfq_029_deltas_in_processing_count_as_known() {
     for keyed in [true, false] {
         let store = SharedStore::of(&["old@1"]);
         let (mut producer, mut consumer) = match keyed {

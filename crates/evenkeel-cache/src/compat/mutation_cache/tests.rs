@@ -74,7 +74,7 @@ fn is(version: &str) -> Option<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn muc_001_a_hundred_writes_are_remembered_for_five_minutes() {
+async fn muc_001_a_hundred_writes_are_kept_for_five_minutes() {
     let bench = Bench::with_adds();
     let write = |number: usize| bench.cache.mutation(pod(&format!("p{number}"), "u", "5", "n"));
     let is_known = |number: usize| bench.cache.get(format!("p{number}")).is_some();

@@ -63,7 +63,7 @@ async fn fac_009_a_second_start_starts_what_was_requested_since() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fac_010_only_started_informers_are_waited_for_and_the_error_names_those_that_stopped() {
+async fn fac_010_only_started_informers_are_awaited_and_the_error_names_stopped_ones() {
     let (server, client) = server().await;
     let informers = InformerFactory::builder(&client).name("f").build();
     let maps = informers.of::<ConfigMap>();

@@ -94,7 +94,7 @@ fn sto_005_a_missing_object_is_none() {
 }
 
 #[test]
-fn sto_006_lists_are_snapshots_of_what_is_stored() {
+fn sto_006_lists_are_snapshots_of_the_store() {
     let store = store();
     let stored = object("ns/a", "1", "");
     store.put(stored.clone());

@@ -53,7 +53,7 @@ async fn dsc_020_concurrent_callers_share_one_fetch() {
 }
 
 #[tokio::test]
-async fn dsc_020_a_failure_to_list_the_groups_is_not_remembered() {
+async fn dsc_020_a_failure_to_list_the_groups_is_not_cached() {
     let fake = modern();
     fake.fail("/apis", 500);
     let cached = fake.client().discovery().cached();

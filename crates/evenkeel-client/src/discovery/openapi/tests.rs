@@ -55,7 +55,7 @@ async fn oap_001_the_servers_base_path_is_not_doubled() {
 }
 
 #[tokio::test]
-async fn oap_002_successes_are_remembered_and_failures_are_not() {
+async fn oap_002_successes_are_cached_and_failures_are_not() {
     // Better than client-go, which caches the error too.
     let fake = server();
     fake.fail("/openapi/v3", 503);

@@ -179,7 +179,7 @@ async fn a_broken_item_fails_the_list_and_is_named() {
 }
 
 #[tokio::test]
-async fn a_list_knows_its_page() {
+async fn a_list_has_its_page_metadata() {
     let text = r#"{"kind":"DeploymentList","apiVersion":"apps/v1","metadata":{"resourceVersion":"7","continue":"t"},
         "items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}"#;
     let page = list(response(200, JSON, text)).await.unwrap();

@@ -178,7 +178,7 @@ async fn chc_13_wch_009_stopping_drops_the_body_once_and_makes_no_event() {
 }
 
 #[tokio::test]
-async fn wch_009_nothing_is_read_before_it_is_polled() {
+async fn wch_009_nothing_is_read_before_the_first_poll() {
     let two = event("a") + &event("b");
     let (body, watched) = Script::body([Step::Chunk(two.clone().into()), Step::Chunk(two.into()), Step::Hang]);
     let mut stream = watch(body).await;

@@ -54,7 +54,7 @@ async fn lim_002_the_timeout_starts_after_the_limiter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lim_003_a_watch_is_held_back_only_when_it_is_repeated() {
+async fn lim_003_a_watch_is_throttled_only_when_retried() {
     let script = Script::new([Step::ok(), Step::code(200), Step::Fail(TransportFault::Closed), Step::code(200)]);
     let client = script.client_with(|config| config.throttle = Some(Throttle { qps: 0.1, burst: 1 }));
     get(&client).send().await.unwrap();

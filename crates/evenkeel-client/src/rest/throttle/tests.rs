@@ -116,7 +116,7 @@ async fn fc_011_no_token_is_lost_to_rounding() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fc_012_the_limiter_knows_its_rate() {
+async fn fc_012_the_limiter_returns_its_rate() {
     let limiter = limiter(7.5, 2);
     assert!((limiter.qps() - 7.5).abs() < f32::EPSILON);
     assert_eq!(format!("{limiter:?}"), "RateLimiter(Throttle { qps: 7.5, burst: 2 })");

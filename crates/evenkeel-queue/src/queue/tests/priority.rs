@@ -346,7 +346,7 @@ fn ask_10_the_share_is_configurable_or_disabled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pq_012_a_key_that_ages_overtakes_what_is_newer() {
+async fn pq_012_an_ageing_key_overtakes_newer_ones() {
     let queue = strict().ageing(secs(1)).build();
     queue.add_all(["old"], at(0));
     step(ms(4900)).await;

@@ -99,7 +99,7 @@ async fn wm_002_every_metric_carries_the_name_of_its_queue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wm_003_a_recorder_may_come_after_the_queue() {
+async fn wm_003_a_recorder_may_be_installed_after_the_queue() {
     let queue = WorkQueue::rate_limited("wm-003");
     queue.add("a");
     queue.add_all(["b", "c"], AddOptions::new().priority(3));

@@ -292,7 +292,7 @@ fn le_011_an_object_without_a_record_is_taken_over() {
 }
 
 #[test]
-fn le_011_each_term_has_a_higher_number_even_after_ones_own() {
+fn le_011_each_term_has_a_higher_number_even_after_its_own() {
     let mut scene = Scene::new(None);
     assert_eq!(scene.lead(), 0);
     scene.instead = std::iter::repeat_n(Some(LockResponse::Failed), 100).collect();

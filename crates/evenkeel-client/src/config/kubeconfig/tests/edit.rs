@@ -19,7 +19,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn kcf_050_each_change_goes_to_the_file_it_belongs_to() {
+fn kcf_050_each_change_is_written_to_the_file_of_its_entry() {
     let folder = Folder::new();
     let a = folder.put("a", "users: [{name: u, user: {token: a}}]\ncurrent-context: a");
     let b = folder.put("b", "users: [{name: u, user: {token: hidden}}, {name: v}, {name: w}]");
