@@ -22,7 +22,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// A key that has failed this often is given up until its object changes.
+/// Number of failures after which a key is dropped until its object changes.
 const MAX_FAILURES: u32 = 3;
 /// The longest wait of this program.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -71,7 +71,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What every worker does: client-go's `runWorker` and `processNextItem`.
+/// The loop of every worker: client-go's `runWorker` and `processNextItem`.
 async fn work(
     worker: u8,
     queue: WorkQueue<ObjectKey>,
@@ -101,7 +101,7 @@ async fn work(
     println!("worker {worker}: no more work");
 }
 
-/// Looks at the object as it is now, however many changes led to it.
+/// Reads the current state of the object, independent of the number of changes.
 fn sync(item: &Item<ObjectKey>, configs: &Lister<ConfigMap>) -> Result<String, Box<dyn Error + Send + Sync>> {
     let Some(config) = configs.get(item.key()) else { return Ok("is deleted".to_owned()) };
     match item.key().name() {

@@ -1,4 +1,4 @@
-//! Cases of protobuf that no fixture has, byte by byte (PB-092), and what types make of them.
+//! Cases of protobuf that no fixture has, byte by byte (PB-092), and the types decoded from them.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
 use std::collections::HashMap;
@@ -367,7 +367,7 @@ fn pb_038_the_last_of_two_values_wins() {
     let apart = [field(1, "a"), field(3, "n"), field(1, "b")].concat();
     let shown = json!({"metadata": {"name": "b", "namespace": "n"}});
     assert_eq!(show(of("v1", "Pod"), &field(1, &apart)), shown);
-    // A type that minds to see a name twice does not get to see it.
+    // A type that rejects duplicate names never receives them.
     #[derive(Deserialize)]
     struct Named {
         metadata: Names,

@@ -1,7 +1,7 @@
 //! Protobuf against one object of every kind of the Kubernetes API, in both forms (PB-090).
 //!
-//! The objects are not part of the project. They are looked for in the folder that `EVENKEEL_FIXTURES` names, or beside the
-//! project; without them there is nothing to compare with and the tests say so.
+//! The objects are not part of the project. They are read from the folder that `EVENKEEL_FIXTURES` names, or beside
+//! the project; without them the tests are skipped with a message.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test may panic and talk")]
 
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// The message of the object and its bytes. An event of a watch does not say what it is.
+    /// Returns the message of the object and its bytes. A watch event has no kind.
     fn message(&self) -> (&'static Message, &[u8]) {
         let envelope = unwrap_envelope(&self.pb).unwrap();
         let kind = if envelope.kind.is_empty() { "WatchEvent" } else { envelope.kind };

@@ -1,7 +1,8 @@
-//! Compares objects decoded from protobuf with the same objects decoded from JSON, one of every kind of the Kubernetes API.
+//! Compares objects decoded from protobuf with the same objects decoded from JSON, one of every kind of the Kubernetes
+//! API.
 //!
-//! The objects are not part of the project. They are looked for in the folder that `EVENKEEL_FIXTURES` names, or beside the
-//! project; without them there is nothing to compare with and the tests say so.
+//! The objects are not part of the project. They are read from the folder that `EVENKEEL_FIXTURES` names, or beside
+//! the project; without them the tests are skipped with a message.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and talk")]
 
 use std::path::{Path, PathBuf};
@@ -47,7 +48,7 @@ fn info() -> Arc<ResourceInfo> {
 
 type Pair = (String, Obj<DynamicObject>, Obj<DynamicObject>);
 
-/// Every object that has a name, in both forms: protobuf first. What has none is refused in both.
+/// Returns every named object in both forms, protobuf first. Objects without a name are rejected in both.
 fn pairs() -> Vec<Pair> {
     let info = info();
     let mut pairs = Vec::new();
@@ -163,7 +164,7 @@ fn pb_072_pruning_is_equal_in_both_formats() {
     }
 }
 
-/// What has become empty is a matter of taste: protobuf has neither empty lists nor empty maps.
+/// Removes empty values: protobuf has neither empty lists nor empty maps.
 fn drop_empty(value: &mut Value) {
     match value {
         Value::Object(members) => {

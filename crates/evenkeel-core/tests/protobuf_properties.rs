@@ -92,7 +92,7 @@ fn valid_objects_round_trip() {
         check(kind, &bytes);
         let mut shown: Value = from_slice(message, &bytes).unwrap();
         let mut expected = object(name);
-        // What is null or has no meaning in a value field is not written; protobuf has no empty lists.
+        // Null and meaningless values are not written; protobuf has no empty lists.
         for value in [&mut shown, &mut expected] {
             prune(value);
         }
@@ -162,7 +162,7 @@ proptest! {
     }
 }
 
-/// The fields of a message that has none but those of a length below 2^14 and varints.
+/// Splits a message whose fields are varints and values shorter than 2^14.
 fn split(bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut rest = bytes;
     let mut fields = Vec::new();

@@ -1,6 +1,6 @@
-//! The queue under many orders of threads: run with `RUSTFLAGS="--cfg shuttle"`.
+//! The queue under many thread schedules: run with `RUSTFLAGS="--cfg shuttle"`.
 //!
-//! A lost wake-up leaves no thread to run, which is reported as a deadlock with the schedule that leads to it.
+//! A lost wake-up leaves no runnable thread, which shuttle reports as a deadlock with its schedule.
 #![cfg(shuttle)]
 #![allow(clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
@@ -47,7 +47,7 @@ impl Book {
         add(key);
     }
 
-    /// Processes a key; `finish` is what becomes of its item.
+    /// Processes a key; `finish` ends its item.
     fn work(&self, item: Item<u32>, finish: impl FnOnce(Item<u32>)) -> usize {
         self.take(&item);
         thread::yield_now();
@@ -165,8 +165,8 @@ fn worker(queue: &WorkQueue<u32>, book: &Book) -> future::JoinHandle<()> {
     worker_until(usize::MAX, queue, book)
 }
 
-/// A worker that ends the queue if it has had the last of so many runs. To end it from outside would wake those whom a key
-/// should have woken.
+/// Starts a worker that shuts the queue down after the last of this many runs. A shutdown from outside would wake
+/// waiters that a key should have woken.
 fn worker_until(last: usize, queue: &WorkQueue<u32>, book: &Book) -> future::JoinHandle<()> {
     let (queue, book) = (queue.clone(), book.clone());
     future::spawn(async move {
@@ -297,7 +297,7 @@ fn keys_that_become_due_find_workers_while_others_are_busy() {
         let producing = {
             let (queue, clock) = (queue.clone(), clock.clone());
             thread::spawn(move || {
-                // Two at once, and one that needs a timekeeper while the others are busy.
+                // Two keys at once, and one that needs a timekeeper while the other workers are busy.
                 queue.add_all([0, 1], AddOptions::new().after(TICK));
                 queue.add_after(2, 2 * TICK);
                 clock.pass(TICK);
@@ -568,7 +568,7 @@ fn events_of_each_key_are_in_order() {
     try_out(|| {
         let queue = WorkQueue::new();
         let events = Arc::new(Mutex::new(BTreeMap::new()));
-        // An observer that panics is left out, so what it found is looked for at the end.
+        // A panicking observer is skipped, so its findings are checked at the end.
         let _guard = queue.observe(Order(events.clone()));
         let workers: Vec<_> = (0..2)
             .map(|_| {

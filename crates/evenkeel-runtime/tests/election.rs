@@ -24,7 +24,7 @@ async fn server() -> ApiServer {
     ApiServer::builder().in_process_only().start().await.unwrap()
 }
 
-/// A client that faults can tell from others.
+/// Returns a client that fault rules can match by its name.
 fn client_called(server: &ApiServer, name: &str) -> Client {
     let mut config = server.client().config().clone();
     config.user_agent = Some(name.to_owned());

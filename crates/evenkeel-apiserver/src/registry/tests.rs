@@ -336,7 +336,7 @@ fn dis_8_definitions_change_and_old_registries_stay() {
     let gone = without.without_definition("bars.sample.evenkeel.dev");
     assert!(gone.group("sample.evenkeel.dev").is_none());
     assert_eq!(gone.groups().len(), before.groups().len());
-    // What is not touched is shared, with its documents.
+    // Unchanged groups are shared, with their documents.
     assert!(Arc::ptr_eq(before.group("apps").unwrap(), gone.group("apps").unwrap()));
     let kept = more.without_definition("unheard-of");
     assert!(Arc::ptr_eq(more.group("sample.evenkeel.dev").unwrap(), kept.group("sample.evenkeel.dev").unwrap()));

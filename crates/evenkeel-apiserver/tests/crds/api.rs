@@ -59,7 +59,7 @@ impl Api {
         Api { server, service }
     }
 
-    /// A server that knows Foos.
+    /// Starts a server with the Foo definition.
     pub(crate) async fn with_foos() -> Self {
         let api = Api::start().await;
         api.post(DEFINITIONS, &foo_definition()).await.expect(201);
@@ -108,7 +108,7 @@ impl Api {
         conditions.iter().find(|condition| condition["type"] == kind).cloned()
     }
 
-    /// A watch that has begun.
+    /// Opens a watch and waits for its headers.
     pub(crate) async fn watch(&self, path: &str) -> Watch {
         let response = self.send("GET", path, "", String::new()).await;
         assert_eq!(response.status(), 200);

@@ -220,7 +220,7 @@ fn watching(path: &str) -> String {
     format!("{path}{separator}watch=true")
 }
 
-/// A list as it was answered.
+/// The response of a list.
 #[derive(Clone, Debug)]
 pub(crate) struct List(pub(crate) Value);
 
@@ -321,7 +321,7 @@ impl Watch {
         }
     }
 
-    /// The next event, however long it takes; `None` at the end.
+    /// Waits for the next event; `None` at the end.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         while self.events.is_empty() && !self.ended {
             match self.body.frame().await {

@@ -63,7 +63,7 @@ struct Mirror {
     path: &'static str,
     accept: &'static str,
     watch: Option<Watch>,
-    /// Everything up to here has been seen; nothing if it has to start over.
+    /// The last observed revision; `None` if the watcher has to relist.
     seen: Option<u64>,
     copy: BTreeMap<String, u64>,
     relisted: usize,

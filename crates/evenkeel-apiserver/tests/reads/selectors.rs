@@ -202,7 +202,7 @@ async fn sel_4_each_kind_refuses_unknown_fields_with_its_own_message() {
         "field label \"status.failed\" not supported for Job"
     );
     assert_eq!(refusal("/api/v1/events", "regarding.name").await, "field label not supported: regarding.name");
-    // Kinds of the cluster know the field, and have nothing in it.
+    // Cluster-scoped kinds have the field, and it is empty.
     let volumes = "/api/v1/persistentvolumes";
     assert_eq!(by_field(&api, volumes, "metadata.namespace=x").await, Vec::<String>::new());
     let watch = api.refused_watch(&format!("{CONFIG_MAPS}?fieldSelector=data.k%3Dx")).await;

@@ -95,6 +95,6 @@ async fn wat_24_watches_over_sockets_end_with_the_server() {
     let response = client.send("GET", &format!("{PATH}?watch=true"), "", String::new(), &[]).await;
     let body = tokio::spawn(response.into_body().collect());
     server.shutdown().await;
-    // Requests that are given up after the time of grace end in the middle of their body.
+    // Requests abandoned after the grace period end within their body.
     assert!(body.await.unwrap().expect("a clean end").to_bytes().is_empty());
 }

@@ -1,4 +1,4 @@
-//! How refusals look.
+//! Error responses of writes.
 
 use evenkeel_apiserver::{Action, ApiServer, ControllerTiming, Rule};
 use evenkeel_core::{Reason, Status};

@@ -293,7 +293,7 @@ proptest! {
             let api = Api::start().await;
             api.post(DEFINITIONS, &widgets()).await.expect(201);
             for (collection, object) in collections() {
-                // Those that are no objects of the collection are refused; the others give the requests something to do.
+                // Objects of other collections are refused; the others give the requests something to work on.
                 if !collection.contains("/a/") {
                     api.post(collection, &object).await;
                 }

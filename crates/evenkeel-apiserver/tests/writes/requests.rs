@@ -5,8 +5,7 @@ use serde_json::json;
 use crate::api::Api;
 use crate::*;
 
-/// A write is answered within the call that makes it: there is nothing whose time could run out, so a limit only has to
-/// be readable, however short it is.
+/// A write completes within its call, so no timeout can expire: a limit only has to be valid, however short it is.
 #[tokio::test(start_paused = true)]
 async fn url_10_time_limits_are_read() {
     let api = Api::start().await;

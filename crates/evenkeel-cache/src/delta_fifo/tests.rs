@@ -157,9 +157,9 @@ fn dfq_010_objects_only_queued_are_deleted_with_their_newest_state() {
     let popped = drain(&mut queue);
     let want = [
         vec!["Added a@1", "Updated a@2", "Missed a@2"],
-        // A real deletion absorbs the one that was found out.
+        // An observed deletion absorbs the inferred one.
         vec!["Added b@3", "Deleted b@4"],
-        // What is known of a missed object is what was known of it.
+        // A missed object has its last known state.
         vec!["Added c@5", "Missed c@6"],
     ];
     assert_eq!(popped, want);
@@ -282,7 +282,7 @@ fn dfq_022_synced_when_the_first_list_is_processed() {
     assert!(!synced(&[replace]) && !synced(&[replace, pop]));
     assert!(synced(&[replace, pop, pop]));
     assert!(synced(&[add, replace]));
-    // What the list makes known to be gone is part of it.
+    // Deletions inferred from the list belong to it.
     let gone: Step = |queue| list(queue, &["a@1"], &Known::of(&["b@1"]));
     assert!(!synced(&[gone, pop]));
     assert!(synced(&[gone, pop, pop]));
@@ -380,7 +380,7 @@ fn dfq_034_a_lagging_consumer_gets_the_first_deletion_and_the_last_state() {
         queue.add(object(&format!("a@{number}1")));
     }
     let popped = take(&mut queue, 1).unwrap();
-    // 64 deltas were put together when the 65th came.
+    // The 65th delta merged the 64 before it.
     assert_eq!(&popped[..3], ["Updated a@2", "Deleted a@10", "Added a@311"]);
     assert_eq!(popped.last().unwrap(), "Added a@401");
     assert!(popped.len() <= MAX_DELTAS_PER_KEY);

@@ -111,7 +111,7 @@ fn push(op: &Op, server: &mut Server, queue: &mut impl TestQueue, store: &Known)
     }
 }
 
-/// The store in the end, and what the server has.
+/// Returns the final store, and the state of the server.
 fn run(mut queue: impl TestQueue, ops: &[Op]) -> (Vec<String>, Vec<String>) {
     let (mut server, mut store) = (Server::default(), Known::default());
     let mut synced = false;

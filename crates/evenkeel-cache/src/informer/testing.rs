@@ -1,4 +1,4 @@
-//! What the tests of this module have in common.
+//! Shared helpers of this module's tests.
 
 use std::sync::Arc;
 

@@ -38,7 +38,7 @@ fn list(queue: &mut OrderedQueue, texts: &[&str], known: &Known) {
     queue.replace(objects(texts), version("100"), known);
 }
 
-/// The batches that come out, each with whether it is initial.
+/// Returns the popped batches, each with whether it is initial.
 fn batches(queue: &mut OrderedQueue, limit: usize) -> Vec<(bool, Vec<String>)> {
     let next = || {
         let batch = queue.pop(limit)?;
@@ -115,7 +115,7 @@ fn rfq_008_popped_deltas_are_not_retained() {
     queue.recycle(vector);
     let info = std::sync::Arc::clone(object.resource());
     drop(object);
-    // This one, and nothing of the queue.
+    // This reference, and none of the queue.
     assert_eq!((std::sync::Arc::strong_count(&info), queue.len()), (1, 0));
 }
 
@@ -145,7 +145,7 @@ fn rfq_011_known_objects_missing_from_a_list_are_deleted() {
     let mut queue = per_item();
     list(&mut queue, &["foo@5"], &Known::of(&["bar@6", "baz@7", "foo@5"]));
     assert_eq!(drain(&mut queue).concat(), ["Missed bar@6", "Missed baz@7", "Replaced foo@5"]);
-    // What is queued is not looked up, even if it is about to be deleted.
+    // Queued objects are not looked up in the store, even if they are about to be deleted.
     queue.delete(observed("bar@8"), &Known::default());
     list(&mut queue, &[], &Known::of(&["bar@6"]));
     assert_eq!(drain(&mut queue).concat(), ["Deleted bar@8"]);
@@ -286,7 +286,7 @@ fn rfq_022_synced_when_everything_queued_with_the_first_list_is_processed() {
     list(&mut queue, &["a@1", "b@1"], &Known::of(&["c@1"]));
     let synced: Vec<bool> = (0..3).map(|_| take(&mut queue, 1).is_some() && queue.has_synced()).collect();
     assert_eq!(synced, [false, false, true]);
-    // So do bookmarks that came before.
+    // So do earlier bookmarks.
     let mut queue = atomic();
     queue.bookmark(version("1"));
     list(&mut queue, &["a@1"], &Known::default());
@@ -330,7 +330,7 @@ fn rfq_025_synced_only_after_the_last_initial_delta_is_processed() {
         list(&mut queue, &["a@1"], &Known::default());
         let batch = queue.pop(BATCH_LIMIT).unwrap();
         assert!(!queue.has_synced());
-        // Whatever became of it.
+        // Independent of the outcome.
         let count = batch.count;
         drop(batch);
         queue.processed(count);

@@ -75,12 +75,12 @@ pub(crate) fn too_many() -> Status {
     Status::failure(429, evenkeel_core::Reason::TOO_MANY_REQUESTS, "slow down")
 }
 
-/// What was asked of the source, or done to the store.
+/// A request to the source, or a write to the store.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Entry {
-    /// A list was asked for: version, token, limit.
+    /// A list request: version, token, limit.
     List(String, String, u32),
-    /// A watch was asked for, from this version.
+    /// A watch request from this version.
     Watch(String),
     /// A WatchList was requested.
     WatchList(String),
@@ -91,18 +91,18 @@ pub(crate) enum Entry {
     Resync,
     Bookmark(String),
     Flush,
-    /// A watch was given up.
+    /// A watch was dropped.
     Stop,
 }
 
-/// What a list answers.
+/// The response of a list.
 pub(crate) enum ListAnswer {
     Parts(Vec<Result<ListPart, SourceError>>),
     Refuse(SourceError),
     Hang,
 }
 
-/// What a watch answers.
+/// The response of a watch.
 pub(crate) enum WatchAnswer {
     /// These events, each after a time; then the watch is closed, or stays open.
     Events(Vec<(Duration, Event)>, Then),
@@ -112,14 +112,14 @@ pub(crate) enum WatchAnswer {
     Hang,
 }
 
-/// What becomes of a watch when its events are over.
+/// The state of a watch after its events.
 #[derive(Clone, Copy)]
 pub(crate) enum Then {
     Close(Duration),
     Open,
 }
 
-/// A list of these objects, as one page.
+/// Returns a list of these objects, as one page.
 pub(crate) fn list(objects: &[(&str, &str)], version: &str) -> ListAnswer {
     page(objects, version, "")
 }
@@ -153,7 +153,7 @@ pub(crate) fn refuse_watch(status: Status) -> WatchAnswer {
     WatchAnswer::Refuse(status.into())
 }
 
-/// What happened, and when.
+/// A log of entries with their times.
 #[derive(Clone, Default)]
 pub(crate) struct Diary(Arc<Mutex<Vec<(Instant, Entry)>>>);
 
@@ -166,20 +166,20 @@ impl Diary {
         self.0.lock().unwrap().iter().map(|(_, entry)| entry.clone()).collect()
     }
 
-    /// What was asked of the source.
+    /// Returns the requests to the source.
     pub(crate) fn requests(&self) -> Vec<Entry> {
         let is_request = |entry: &Entry| matches!(entry, Entry::List(..) | Entry::Watch(_) | Entry::WatchList(_));
         self.entries().into_iter().filter(is_request).collect()
     }
 
-    /// When the source was asked, since the start.
+    /// Returns the times of the requests since the start.
     pub(crate) fn request_times(&self, start: Instant) -> Vec<Duration> {
         let entries = self.0.lock().unwrap();
         let is_request = |entry: &Entry| matches!(entry, Entry::List(..) | Entry::Watch(_) | Entry::WatchList(_));
         entries.iter().filter(|(_, entry)| is_request(entry)).map(|(at, _)| *at - start).collect()
     }
 
-    /// What was written, without flushes.
+    /// Returns the writes, without flushes.
     pub(crate) fn writes(&self) -> Vec<Entry> {
         let is_write = |entry: &Entry| {
             !matches!(entry, Entry::List(..) | Entry::Watch(_) | Entry::WatchList(_) | Entry::Flush | Entry::Stop)
@@ -324,7 +324,7 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    /// What is stored, as `name@version`, sorted.
+    /// Returns the stored objects as `name@version`, sorted.
     pub(crate) fn stored(&self) -> Vec<String> {
         let mut names: Vec<_> = self.objects.lock().unwrap().iter().map(shown).collect();
         names.sort();
@@ -442,7 +442,7 @@ impl Desk {
         Desk { start: Instant::now(), diary, store, status, failures, timeouts, exact, task }
     }
 
-    /// Lets this much time go by.
+    /// Advances the time.
     pub(crate) async fn pass(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }
@@ -472,7 +472,7 @@ impl Drop for Desk {
     }
 }
 
-/// What is logged, as `LEVEL message`, while the guard lives.
+/// Captures the log, as `LEVEL message`, while the guard lives.
 #[derive(Clone, Default)]
 pub(crate) struct Logs(Arc<Mutex<Vec<String>>>);
 

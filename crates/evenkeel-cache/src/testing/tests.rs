@@ -23,7 +23,7 @@ fn pods() -> FakeSource {
     FakeSource::of::<Pod>()
 }
 
-/// What is at hand now: none of these ever has to wait for anything.
+/// Polls a future that never waits.
 fn now<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
@@ -60,7 +60,7 @@ fn watch_all(source: &FakeSource, version: &str) -> Result<Box<dyn WatchEvents>,
     now(source.watch(request))
 }
 
-/// All that a watch has to say now, in words.
+/// Returns all available events of a watch, as text.
 fn received(watch: &mut Box<dyn WatchEvents>) -> Vec<String> {
     let mut heard = Vec::new();
     loop {

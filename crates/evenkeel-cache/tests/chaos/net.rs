@@ -93,7 +93,7 @@ impl Net {
     }
 }
 
-/// What a response consists of.
+/// The kind of a response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ResponseKind {
     /// All objects, perhaps followed by changes.

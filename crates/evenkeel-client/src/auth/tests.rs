@@ -105,7 +105,7 @@ async fn trn_005_trn_006_each_impersonated_attribute_is_a_header() {
 
 #[tokio::test]
 async fn trn_003_basic_and_bearer_cannot_be_configured_together() {
-    // There is one `Auth`, so the error of client-go cannot be made. What is left to refuse is half of a pair.
+    // There is one `Auth`, so client-go's error cannot occur. Only invalid pairs remain to be rejected.
     for (username, password) in [("", "p"), ("a:b", "p"), ("a\n", "p"), ("a", "p\0")] {
         let error =
             credentials(Auth::Basic { username: username.into(), password: password.into() }, None).unwrap_err();
@@ -276,8 +276,8 @@ async fn trn_015_concurrent_requests_share_one_read() {
         let credentials = credentials.clone();
         tasks.spawn(async move { authorization(&credentials).await });
     }
-    // The first one to be done has seen the file, and from then on the file is not read: were there a second read, it would find
-    // nothing good, and it would be tried again within ten seconds instead of fifty.
+    // The first finished task has read the file, and later ones do not read it: a second read would find an invalid
+    // token, and would be retried within ten seconds instead of fifty.
     assert_eq!(tasks.join_next().await.unwrap().unwrap(), "Bearer two");
     folder.write("token", "");
     while let Some(done) = tasks.join_next().await {

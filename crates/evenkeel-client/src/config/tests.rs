@@ -336,7 +336,7 @@ fn kcf_044_the_namespace_of_the_pod() {
 
 #[test]
 fn kcf_045_files_have_priority_over_the_pod() {
-    // client-go's `GetConfig` tries the pod first, and then reads no file.
+    // client-go's `BuildConfigFromFlags` without arguments tries the pod first, and then reads no file.
     let folder = Folder::new();
     folder.put("home/.kube/config", &format!("{FILE}current-context: it"));
     let environment = Environment { home: Some(folder.join("home")), ..pod(&folder) };

@@ -120,7 +120,7 @@ impl Log {
 
 type Answer = Result<Scripted, Error>;
 
-/// A source of watches that returns `answer` for the n-th request, counted from 0.
+/// Returns a source of watches that calls `answer` for the n-th request, counted from 0.
 pub(crate) fn source(
     log: &Log,
     answer: impl Fn(usize, &str) -> Answer + Send + Sync,

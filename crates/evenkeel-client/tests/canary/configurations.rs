@@ -1,4 +1,4 @@
-//! Configurations, and everything that is made from them before a word is sent.
+//! Configurations, and everything that is built from them before a request is sent.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -25,7 +25,7 @@ fn config() -> Config {
     Config::new("https://h".parse().unwrap())
 }
 
-/// All the ways to say who one is that can be written down.
+/// Returns every kind of credential.
 fn auths() -> [Auth; 4] {
     [
         Auth::Token(canary()),
@@ -35,7 +35,7 @@ fn auths() -> [Auth; 4] {
     ]
 }
 
-/// A kubeconfig with a canary in every place that holds a credential, or may.
+/// Returns a kubeconfig with a canary in every field that holds or may hold a credential.
 fn kubeconfig() -> String {
     let data = BASE64_STANDARD.encode(CANARY);
     format!(

@@ -1,7 +1,7 @@
-//! What listens for canaries.
+//! Captures logs and metrics, and searches them for canaries.
 //!
-//! There is one ear and one recorder for the whole program, because connections are driven by tasks on other threads. Tests
-//! that run at the same time hear each other's logs; as no canary may be in any of them, that only makes them stricter.
+//! There is one subscriber and one recorder for the whole program, because tasks on other threads drive connections.
+//! Concurrent tests capture each other's logs; as none may contain a canary, that only makes the tests stricter.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -17,12 +17,12 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// What stands in for a credential, or is part of one. Fit for a token, a password, a header and a URL.
+/// A text in place of a credential, or part of one. Valid as a token, a password, a header and in a URL.
 pub(crate) const CANARY: &str = "C4N4RY-in-the-m1ne";
 
 /// Everything that is logged in this program.
 static LOG: Mutex<String> = Mutex::new(String::new());
-/// Secrets that are not ours to choose, such as keys and tokens that the server makes.
+/// Secrets chosen by the server, such as keys and tokens.
 static OTHERS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static METRICS: OnceLock<Snapshotter> = OnceLock::new();
 
@@ -74,11 +74,11 @@ impl Subscriber for Ear {
 }
 
 thread_local! {
-    /// What a panic that is meant to happen on this thread says.
+    /// The message of an expected panic on this thread.
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Begins to listen. Every test says this first.
+/// Installs the subscriber and the recorder. Every test calls this first.
 pub(crate) fn listen() {
     METRICS.get_or_init(|| {
         let usual = std::panic::take_hook();
@@ -96,13 +96,13 @@ pub(crate) fn listen() {
     });
 }
 
-/// One more text that must never be seen. `secret` is looked for whole, and each of its longer words by itself.
+/// Adds a text that must never be shown. Searches for `secret` as a whole, and for each of its longer words.
 pub(crate) fn watch_for(secret: &str) {
     let words = secret.split(|c: char| c.is_whitespace() || c == '.').filter(|word| word.len() >= 20);
     OTHERS.lock().unwrap().extend(words.filter(|word| !word.contains("-----")).map(str::to_owned));
 }
 
-/// The forms that a canary can take on its way into a text.
+/// Returns the encodings in which a canary can appear in a text.
 fn forms() -> Vec<String> {
     let mut forms = vec![
         CANARY.to_owned(),
@@ -112,7 +112,7 @@ fn forms() -> Vec<String> {
         // As `Debug` shows bytes.
         CANARY.bytes().map(|byte| byte.to_string()).collect::<Vec<_>>().join(", "),
     ];
-    // In base64 it looks different depending on how many bytes come before it, and its ends depend on its neighbours.
+    // Its base64 form depends on the number of bytes before it, and its ends depend on its neighbours.
     for before in 0..3 {
         let encoded = BASE64_STANDARD.encode(format!("{}{CANARY}", "x".repeat(before)));
         forms.push(encoded[4..20].to_owned());
@@ -139,7 +139,7 @@ pub(crate) fn assert_hidden(what: &str, value: &dyn Debug) {
     assert_clean(what, &format!("{value:#?}"));
 }
 
-/// An error says nothing secret, nor does any of its causes, nor a panic that is made of it.
+/// Asserts that an error, its sources, and a panic with it contain no secret.
 #[track_caller]
 pub(crate) fn assert_quiet<E: Error>(what: &str, error: E) {
     fn texts(error: &(impl Debug + Display + ?Sized)) -> String {
@@ -159,7 +159,7 @@ pub(crate) fn assert_quiet<E: Error>(what: &str, error: E) {
     assert_clean(what, &(all + &panic));
 }
 
-/// Asserts that no log and no metric contains a canary. Returns what was heard, for questions of the test's own.
+/// Asserts that no log and no metric contains a canary. Returns the captured text for further checks.
 #[track_caller]
 pub(crate) fn assert_nothing_was_heard() -> String {
     let log = LOG.lock().unwrap().clone();

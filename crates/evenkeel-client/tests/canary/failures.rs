@@ -1,4 +1,4 @@
-//! Servers that refuse, fail, lie and point elsewhere, to everybody who can say who they are.
+//! Servers that refuse, fail, send invalid responses and redirect, with every kind of credential.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ fn config(url: &str) -> Config {
     config
 }
 
-/// A token in a file that is gone when the test is over.
+/// A token file, removed on drop.
 struct TokenFile(PathBuf);
 
 impl TokenFile {
@@ -46,7 +46,7 @@ impl Drop for TokenFile {
 
 const JSON: &str = "content-type: application/json\r\n";
 
-/// Answers that are no success, or none that can be read. Where one shows a secret, it is the server's own.
+/// Returns responses that are errors or cannot be decoded. A secret in one of them is the server's own.
 fn answers() -> Vec<(u16, String, String)> {
     let json = |code, body: String| (code, JSON.to_owned(), body);
     let status = |code: u16, reason: &str| {
@@ -76,7 +76,7 @@ fn answers() -> Vec<(u16, String, String)> {
         (200, format!("{JSON}content-encoding: gzip\r\n"), CANARY.into()),
         protobuf(CANARY.into()),
         protobuf(format!("k8s\0{CANARY}")),
-        // What says that it is a Secret, and is none.
+        // Claims to be a Secret, and is not.
         protobuf(format!("k8s\0\n\x0c\n\x02v1\x12\x06Secret\x12{}{CANARY}", length(CANARY.len()))),
         // A Secret with a name, and with something in it that is no map.
         protobuf(format!(
@@ -98,7 +98,7 @@ async fn sec_5_no_failure_shows_credentials() {
             let server = Puppet::http(code, &headers, &body).await;
             let mut config = config(&server.url());
             config.auth = auth.clone();
-            // Those who say when to come back are asked once more.
+            // Responses with a `Retry-After` are retried once.
             config.retry.max_retries = 1;
             let client = Client::new(config).unwrap();
             let secrets = client.core_v1().secrets("default");

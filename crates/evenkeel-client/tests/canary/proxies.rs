@@ -26,7 +26,7 @@ async fn sec_52_sec_5_a_refusing_proxy_causes_no_credential_in_errors() {
         format!("HTTP/1.1 302 Found\r\nlocation: http://u:{CANARY}@elsewhere\r\n\r\n"),
         format!("{CANARY}\r\n\r\n"),
         String::new(),
-        // It lets us through to something that speaks no TLS.
+        // Tunnels to a target without TLS.
         format!("HTTP/1.1 200 OK\r\n\r\n{CANARY}"),
     ];
     for answer in answers {
@@ -42,7 +42,7 @@ async fn sec_52_sec_5_a_refusing_proxy_causes_no_credential_in_errors() {
 #[tokio::test]
 async fn sec_52_sec_5_a_refusing_socks_proxy_causes_no_credential_in_errors() {
     listen();
-    // It asks for name and password, and then does not like them; or likes them, and goes nowhere.
+    // Requires name and password, and then rejects them; or accepts them, and cannot connect.
     for answer in [&b"\x05\x02\x01\x01"[..], b"\x05\x02\x01\x00\x05\x05\x00\x01\x00\x00\x00\x00\x00\x00", b"\x05\xff"] {
         let proxy = Puppet::new(answer).await;
         try_through("socks5", &proxy).await;

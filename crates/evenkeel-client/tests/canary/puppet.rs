@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
-/// Gives each connection the same answer as soon as it has heard something, and closes it.
+/// Sends each connection the same response once it has received something, and closes it.
 pub(crate) struct Puppet {
     pub(crate) address: SocketAddr,
     /// Held during a connection.
@@ -31,7 +31,7 @@ impl Puppet {
         Puppet { address, heard, task }
     }
 
-    /// An HTTP server with one answer to everything.
+    /// Starts an HTTP server with one response to every request.
     pub(crate) async fn http(code: u16, headers: &str, body: &str) -> Self {
         let length = body.len();
         Puppet::new(format!("HTTP/1.1 {code} Said\r\ncontent-length: {length}\r\n{headers}\r\n{body}")).await
@@ -53,7 +53,7 @@ async fn converse(mut stream: TcpStream, answer: &[u8], ears: &mut Vec<u8>) -> s
     ears.extend_from_slice(&bytes[..length]);
     stream.write_all(answer).await?;
     stream.shutdown().await?;
-    // What else it says is taken in, so that the answer is not lost with a reset.
+    // Reads further bytes, so that a reset does not lose the response.
     while let Ok(more @ 1..) = stream.read(&mut bytes).await {
         ears.extend_from_slice(&bytes[..more]);
     }

@@ -1,4 +1,4 @@
-//! Whole sessions with an API server over TLS and HTTP/2, with all that can go wrong in one.
+//! Whole sessions with an API server over TLS and HTTP/2, including every failure.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ async fn session(wire: Wire) {
     let dynamic = client.dynamic(&client.resource::<Secret>()).namespace("default").wire(wire);
     assert_hidden("a dynamic object", &dynamic.get("a").await.unwrap());
 
-    // What goes wrong.
+    // The failures.
     assert_quiet("a name that is taken", secrets.create(&secret("a")).await.unwrap_err());
     assert_quiet("a name that is not there", secrets.get("b").await.unwrap_err());
     let mut stale = secret("a");
@@ -96,7 +96,7 @@ async fn session(wire: Wire) {
     }
     server.faults().cut_connections();
     secrets.get("a").await.unwrap();
-    // The watch may have been cut as well; whatever it says now, it says it without showing what it carried.
+    // The watch may have been cut as well; its error must not show what it carried.
     if let Ok(Some(Err(error))) = tokio::time::timeout(Duration::from_secs(5), watch.next()).await {
         assert_quiet("a watch that ended", error);
     }

@@ -1,4 +1,4 @@
-//! How many connections there are, who shares them, and when they end.
+//! Number, sharing and lifetime of connections.
 
 use evenkeel_apiserver::ApiServer;
 use evenkeel_client::config::HttpVersions;
@@ -25,7 +25,7 @@ async fn open(maps: &Api<ConfigMap>, count: usize) -> Vec<WatchStream<ConfigMap>
     soon(opening.join_all()).await.into_iter().map(Result::unwrap).collect()
 }
 
-/// Makes an object, which all watches show.
+/// Creates an object, which all watches deliver.
 async fn tell_all(maps: &Api<ConfigMap>, watches: &mut [WatchStream<ConfigMap>], name: &str) {
     soon(maps.create(&config_map(name)).into_future()).await.unwrap();
     for watch in watches {
@@ -92,14 +92,14 @@ async fn an_unread_watch_blocks_no_other() {
         let mut large = config_map("large");
         large.data.as_mut().unwrap().insert("k".into(), "x".repeat(900_000));
         let mut unread = open(&maps, 2).await;
-        // Far more than any window or buffer on the way holds.
+        // Far more than any window or buffer holds.
         for n in 0..24 {
             large.metadata.name = Some(format!("large-{n:02}"));
             soon(maps.create(&large).into_future()).await.unwrap();
         }
         let list = soon(maps.list(&ListParams::default())).await.unwrap();
         assert_eq!(list.len(), 24);
-        // The second one has all of it while the first one is still unread.
+        // The second watch has all of it while the first one is still unread.
         for watch in unread.iter_mut().rev() {
             for _ in 0..24 {
                 assert!(matches!(soon(watch.next()).await.unwrap().unwrap(), WatchEvent::Added(_)));
@@ -116,7 +116,7 @@ async fn dropping_the_client_closes_its_connections() {
     tell_all(&maps, &mut watches, "a").await;
     assert_eq!(server.connections().open, 2);
     drop((client, maps));
-    // Who still watches is not disturbed.
+    // Open watches are not disturbed.
     reached(|| server.connections().open == 1).await;
     server.client().core_v1().config_maps("default").create(&config_map("b")).await.unwrap();
     for watch in &mut watches {
@@ -153,7 +153,7 @@ fn a_client_is_built_outside_of_runtimes_and_used_in_several() {
     let (first, second) = (runtime(), runtime());
     first.block_on(soon(maps.create(&config_map("a")).into_future())).unwrap();
     let mut watches = first.block_on(open(&maps, 1));
-    // The first runtime exists but is not polled: what is awaited here cannot depend on it.
+    // The first runtime exists but is not polled: this await cannot depend on it.
     second.block_on(soon(maps.get("a").into_future())).unwrap();
     let mut others = second.block_on(open(&maps, 1));
     assert_eq!(server.connections().accepted, 4);

@@ -1,4 +1,4 @@
-//! Who the server takes us for.
+//! Authentication at the server.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use evenkeel_core::WatchEvent;
 
 use crate::support::{Tap, config, config_map, without_credentials};
 
-/// A server that knows the administrator by certificate, and these by their tokens.
+/// Starts a server that authenticates the administrator by certificate, and these users by token.
 async fn guarded(tokens: &[(&str, &str)]) -> ApiServer {
     let user = |name: &str| User { name: name.into(), groups: vec!["staff".into()], ..User::default() };
     let tokens = tokens.iter().map(|(token, name)| ((*token).to_owned(), user(name)));
@@ -66,7 +66,7 @@ async fn without_credentials_a_client_is_anonymous() {
     let server = ApiServer::builder().tls().anonymous(true).start().await.unwrap();
     let anonymous = whoami(&Client::new(without_credentials(&server)).unwrap()).await.unwrap();
     assert_eq!(anonymous.name, "system:anonymous");
-    // The same from the administrator's configuration, without what makes it the administrator's.
+    // The same from the administrator's configuration, without its credentials.
     let anonymous = whoami(&Client::new(config(&server).anonymous()).unwrap()).await.unwrap();
     assert_eq!(anonymous.name, "system:anonymous");
     let strict = guarded(&[]).await;
@@ -89,7 +89,7 @@ async fn trn_005_impersonation() {
     assert_eq!(me.extra, [("example.com/scope".to_owned(), vec!["one".to_owned(), "two".to_owned()])]);
 }
 
-/// A file that is gone when the test is.
+/// A file, removed on drop.
 struct TokenFile(PathBuf);
 
 impl TokenFile {
@@ -113,7 +113,7 @@ impl Drop for TokenFile {
 
 #[tokio::test]
 async fn trn_016_a_rotated_token_is_read_after_a_401() {
-    // Better than client-go, whose token file is read again when its time has come, whatever the server says.
+    // Better than client-go, which rereads its token file on a timer only, regardless of a 401.
     let server = guarded(&[("first", "ann"), ("second", "ann-renewed")]).await;
     let file = TokenFile::new("rotated", "first\n");
     let mut config = without_credentials(&server);
@@ -127,7 +127,7 @@ async fn trn_016_a_rotated_token_is_read_after_a_401() {
     // Nothing has caused a re-read yet.
     file.write("second");
     assert_eq!(whoami(&client).await.unwrap().name, "ann");
-    // Now there is one. A write is repeated too: the server did not let it in.
+    // Now there is one. A write is retried too: the server rejected it.
     let refuse = evenkeel_apiserver::Faults::parse("status:code=401,times=1").unwrap();
     server.faults().add(refuse);
     let before = tap.attempts().len();
@@ -139,7 +139,7 @@ async fn trn_016_a_rotated_token_is_read_after_a_401() {
     let seen = watch.next().await.unwrap().unwrap();
     assert!(matches!(seen, WatchEvent::Added(map) if map.key().name() == "a"), "the watch lives on");
 
-    // A token that does not get better is refused after the second look.
+    // A token that stays invalid is rejected after the second read.
     file.write("wrong");
     let refuse = evenkeel_apiserver::Faults::parse("status:code=401,times=1").unwrap();
     server.faults().add(refuse);
@@ -164,7 +164,7 @@ async fn a_client_is_inferred_from_the_environment() {
     server.write_kubeconfig(&path).unwrap();
     let mut again = std::process::Command::new(std::env::current_exe().unwrap());
     again.args(["--exact", INFERRED]).env("EVENKEEL_TEST_INFERS", "1").env("KUBECONFIG", &path);
-    // Loopback never uses a proxy, whatever the environment says.
+    // Loopback never uses a proxy, regardless of the environment.
     again.env("HTTPS_PROXY", "http://127.0.0.1:1");
     let ended = tokio::task::spawn_blocking(move || again.output()).await.unwrap().unwrap();
     std::fs::remove_file(&path).unwrap();

@@ -50,7 +50,7 @@ impl House {
         list.iter().map(|map| map.key().name().to_owned()).collect()
     }
 
-    /// A watch that has shown what there is.
+    /// Opens a watch and reads its initial events.
     async fn watch(&self) -> WatchStream<ConfigMap> {
         let mut watch = soon(self.maps.watch(&WatchParams::default().without_bookmarks())).await.unwrap();
         assert!(matches!(soon(watch.next()).await.unwrap().unwrap(), WatchEvent::Added(_)));
@@ -74,7 +74,7 @@ async fn a_closed_port_is_reported_at_once() {
         config.connections.http = http;
         let tap = Tap::default();
         let maps = tap.client(config).core_v1().config_maps("default");
-        // The server obeys when it comes to it.
+        // The server applies the fault asynchronously.
         let error = soon(async {
             loop {
                 match maps.get("a").await.unwrap_err() {
@@ -103,7 +103,7 @@ async fn a_closed_port_is_reported_at_once() {
 async fn rrt_004_a_read_survives_lost_connections_and_a_write_does_not() {
     for house in House::both().await {
         let faults = house.server.faults();
-        // HTTP/1.1 knows no other way to refuse an answer than to close; HTTP/2 ends the one stream.
+        // HTTP/1.1 can abort a response only by closing; HTTP/2 resets the stream.
         faults.add(Rule::new(Action::DropBeforeCommit).times(1));
         let (created, attempts) = house.attempts(house.maps.create(&config_map("b"))).await;
         assert!(matches!(created, Err(Error::Transport { .. })));
@@ -169,7 +169,7 @@ async fn wch_007_a_truncated_event_ends_the_watch_and_the_next_watch_delivers_it
         let version = house.maps.get("a").await.unwrap().resource_version().to_owned();
         house.server.faults().cut_frame();
         house.maps.create(&config_map("b")).await.unwrap();
-        // One of the two is cut; the other one goes on.
+        // One of the two is cut; the other one continues.
         let (first, second) = (soon(watch.next()).await, soon(other.next()).await);
         assert!(first.is_some() != second.is_some());
         let cut = if first.is_some() { &other } else { &watch };
@@ -208,7 +208,7 @@ async fn an_expired_version_is_reported_at_the_start_and_within_a_watch() {
         let event = soon(watch.next()).await.unwrap().unwrap();
         assert!(matches!(event, WatchEvent::Error(status) if status.is_expired()));
         assert!(soon(watch.next()).await.is_none());
-        // And for real: the history is gone.
+        // Now with a really compacted history.
         house.server.faults().compact_now();
         house.maps.create(&config_map("c")).await.unwrap();
         let reported = match soon(house.maps.watch(&WatchParams::from_version("1"))).await {

@@ -150,7 +150,7 @@ async fn chc_03_429s_are_retried_with_the_whole_body_every_time() {
 
 #[tokio::test]
 async fn a_server_without_a_response_exceeds_the_timeout() {
-    // It never does, so however slow this machine is, time runs out.
+    // It never does, so the timeout expires on any machine.
     let late = Duration::from_millis(50);
     let head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n".to_vec();
     let body = [head.as_slice(), b"\r\n{\"kind\":"].concat();
@@ -198,7 +198,7 @@ async fn sec_40_sec_41_sec_45_oversized_responses_are_errors() {
     assert!(matches!(error, Error::TooLarge { limit: 4000, .. }), "{error}");
     soon(maps(&raw, |config| config.limits.object = 8000).get("a").into_future()).await.unwrap();
 
-    // One that would never end.
+    // An endless list.
     let list = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{},"items":["#;
     let item = format!("{},", object("a"));
     let mut endless = vec![list];
@@ -286,7 +286,7 @@ async fn a_server_of_another_protocol_is_a_protocol_error() {
         assert_eq!(fault(&error), TransportFault::Protocol, "{}", error_chain(&error));
         assert_eq!(raw.received().len(), 1);
     }
-    // A server that has never heard of HTTP/2.
+    // A server without HTTP/2.
     let raw = Raw::start([vec![Act::Say(answer(400, "", "bad request")), Act::Close]]).await;
     let only = |config: &mut Config| {
         config.connections.http = HttpVersions::Http2Only;

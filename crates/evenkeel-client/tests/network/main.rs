@@ -1,8 +1,7 @@
-//! The client over sockets: every way to speak with an API server, who we are there, connections shared and lost, and
-//! servers that misbehave.
+//! The client over sockets: every protocol, credentials, shared and lost connections, and misbehaving servers.
 //!
-//! Sockets know no virtual time, so nothing here depends on how long something takes. Where a test could hang it is ended
-//! by [`support::soon`], after far longer than the slowest machine needs.
+//! Sockets have no virtual time, so nothing here depends on durations. Where a test could hang, [`support::soon`] ends
+//! it, after far longer than the slowest machine needs.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is a finding")]
 
 mod connections;

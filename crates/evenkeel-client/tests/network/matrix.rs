@@ -1,4 +1,4 @@
-//! Everything, over every way to speak with a server.
+//! One scenario over every protocol.
 
 use evenkeel_apiserver::{ApiServer, Builder};
 use evenkeel_client::Wire;

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::support::{config, config_map, deserted, error_chain, soon};
 
-/// What proxies here want to hear.
+/// The credentials that the proxies require.
 const NAME: &str = "me";
 const PASSWORD: &str = "pass:word";
 
@@ -24,7 +24,7 @@ enum Kind {
     Socks5,
 }
 
-/// A proxy that lets through who knows the password, and remembers where to.
+/// A proxy that requires the password, and records its targets.
 struct Middle {
     address: String,
     targets: Arc<Mutex<Vec<String>>>,
@@ -44,7 +44,7 @@ impl Middle {
                 while let Ok((stream, _)) = listener.accept().await {
                     let targets = Arc::clone(&targets);
                     tunnels.spawn(async move {
-                        // Who breaks off gets no further, and that is all.
+                        // A client that disconnects ends its own connection only.
                         let _ = match kind {
                             Kind::Connect => connect(stream, &targets).await,
                             Kind::Socks5 => socks5(stream, &targets).await,
@@ -179,7 +179,7 @@ async fn the_error_of_a_refusing_proxy_names_it_without_the_password() {
     }
     assert_eq!(server.connections().accepted, 0);
 
-    // One that speaks something else, so that each waits for the other to go on.
+    // A proxy of another protocol, so that each side waits for the other.
     let proxy = Middle::start(Kind::Connect).await;
     let mut config = proxy.client(&server, Kind::Socks5, "").config().clone();
     config.connections.connect_timeout = Duration::from_millis(50);

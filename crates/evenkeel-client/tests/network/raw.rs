@@ -1,4 +1,4 @@
-//! A server that says exactly what a test wants it to say.
+//! A server that sends exactly the bytes of a test.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,28 +9,28 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// What to do about a request.
+/// The reaction to a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     /// Send these bytes.
     Say(Vec<u8>),
     /// Close the connection.
     Close,
-    /// Close it the hard way.
+    /// Resets the connection.
     Reset,
-    /// Say nothing more, ever.
+    /// Sends nothing more.
     Hang,
 }
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
 }
 
-/// Answers the first request with the first acts, the second with the second, over however many connections, and every
-/// further one with the last ones.
+/// Responds to the first request with the first acts, to the second with the second, over any number of connections,
+/// and to every further one with the last acts.
 pub(crate) struct Raw {
     pub(crate) url: String,
     shared: Arc<Shared>,
@@ -54,7 +54,7 @@ impl Raw {
         Raw { url, shared, _tasks: tasks }
     }
 
-    /// A server that says this to everybody.
+    /// Starts a server that sends this text to every request.
     pub(crate) async fn saying(text: impl Into<Vec<u8>>) -> Self {
         Raw::start([say(text)]).await
     }
@@ -120,7 +120,7 @@ pub(crate) fn say(bytes: impl Into<Vec<u8>>) -> Vec<Act> {
     vec![Act::Say(bytes.into())]
 }
 
-/// An answer with these headers, of which each ends its line.
+/// Returns a response with these headers, each with its line end.
 pub(crate) fn answer(code: u16, headers: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
     let body = body.as_ref();
     let answer = format!("HTTP/1.1 {code} Some Reason\r\ncontent-length: {}\r\n{headers}\r\n", body.len());
@@ -131,7 +131,7 @@ pub(crate) fn json(code: u16, body: &serde_json::Value) -> Vec<u8> {
     answer(code, "content-type: application/json\r\n", body.to_string())
 }
 
-/// The beginning of an answer in chunks, and these as its first ones.
+/// Returns the start of a chunked response with these first chunks.
 pub(crate) fn chunked(media_type: &str, chunks: &[&str]) -> Vec<u8> {
     let mut answer = format!("HTTP/1.1 200 OK\r\ncontent-type: {media_type}\r\ntransfer-encoding: chunked\r\n\r\n");
     for chunk in chunks {

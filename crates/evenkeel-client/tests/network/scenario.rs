@@ -64,7 +64,7 @@ async fn objects(client: &Client) {
     assert_eq!(applied.path("data.k").unwrap().unwrap().text(), "applied");
     assert_eq!(applied.path("data.m").unwrap().unwrap().text(), "y");
 
-    // As large as an object gets: more than one frame, and more than one window, both ways.
+    // As large as an object may be: more than one frame and one window, in both directions.
     let mut large = config_map("large");
     large.data.as_mut().unwrap().insert("k".into(), "x".repeat(900_000));
     maps.create(&large).await.unwrap();
@@ -104,7 +104,7 @@ async fn pages(client: &Client) {
     assert_eq!(maps.delete_collection(&ListParams::default()).await.unwrap().len(), 21);
 }
 
-/// The next event; bookmarks come whenever the server likes, save for the one that ends the beginning.
+/// Returns the next event; skips bookmarks except the one that ends the initial events.
 async fn next<K>(watch: &mut WatchStream<K>) -> WatchEvent<K> {
     loop {
         match watch.next().await.unwrap().unwrap() {
@@ -296,7 +296,7 @@ async fn helpers(server: &ApiServer, client: &Client) {
     let same = create_or_update(&maps, &named, colour("blue")).await.unwrap();
     assert!(matches!(same, CreateOrUpdate::Unchanged(_)));
     assert!(matches!(watcher.next().await, Some(WatchEvent::Added(map)) if map.key().name() == "h"));
-    // The watch breaks in the middle of the next event, and the watcher makes another.
+    // The watch breaks within the next event, and the watcher opens another.
     server.faults().cut_frame();
     let updated = create_or_update(&maps, &named, colour("red")).await.unwrap();
     assert!(matches!(updated, CreateOrUpdate::Updated(_)));

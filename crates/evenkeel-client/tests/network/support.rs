@@ -60,7 +60,7 @@ pub(crate) async fn deserted(server: &ApiServer) {
     reached(|| server.connections().open == 0).await;
 }
 
-/// The configuration of the server's administrator, straight to the server whatever the environment says.
+/// Returns the configuration of the server's administrator, without a proxy regardless of the environment.
 pub(crate) fn config(server: &ApiServer) -> Config {
     let mut config = Config::from_kubeconfig_str(&server.kubeconfig(), &Overrides::default()).unwrap();
     config.proxy = Proxy::Direct;
@@ -90,21 +90,21 @@ pub(crate) fn accepted_since(server: &ApiServer, before: ConnectionCounts) -> u6
     server.connections().accepted - before.accepted
 }
 
-/// A layer that remembers what passes through it.
+/// A layer that records requests and responses.
 #[derive(Clone, Default)]
 pub(crate) struct Tap(Arc<Mutex<Vec<Attempt>>>);
 
-/// One attempt, as the layer saw it.
+/// One recorded attempt.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) authorization: Option<String>,
-    /// The version and the code of the answer; `None` without one.
+    /// The version and the code of the response; `None` without one.
     pub(crate) answer: Option<(Version, u16)>,
     /// How its body is encoded.
     pub(crate) encoding: Option<String>,
-    /// Whether what was sent, and what was answered, is protobuf.
+    /// Whether request and response are protobuf.
     pub(crate) protobuf: [bool; 2],
 }
 
@@ -114,7 +114,7 @@ impl Tap {
         ClientBuilder::new(config).unwrap().layer(self.clone()).build().unwrap()
     }
 
-    /// The attempts that have been answered, or have failed.
+    /// Returns the completed and failed attempts.
     pub(crate) fn attempts(&self) -> Vec<Attempt> {
         self.0.lock().unwrap().clone()
     }

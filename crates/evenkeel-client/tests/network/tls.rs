@@ -1,4 +1,4 @@
-//! Whom we trust, over real handshakes.
+//! Trust, over real handshakes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ impl Vouched {
     }
 }
 
-/// Answers one request of each connection with an empty object.
+/// Responds to one request of each connection with an empty object.
 async fn serve(listener: TcpListener, acceptor: TlsAcceptor) {
     while let Ok((stream, _)) = listener.accept().await {
         let Ok(mut stream) = acceptor.accept(stream).await else { continue };
@@ -123,7 +123,7 @@ async fn another_ca_is_not_trusted() {
     let (fault, text) = refused(config).await;
     assert_eq!(fault, TransportFault::Tls, "{text}");
     assert_eq!(server.requests().len(), before, "nothing was sent to an unknown server");
-    // Who wants to be deceived may be.
+    // Verification can be disabled.
     let mut config = self::config(&server);
     config.tls.ca = None;
     config.tls.insecure_skip_verify = true;
@@ -169,7 +169,7 @@ async fn a_tls_mismatch_is_an_error() {
 
 #[tokio::test]
 async fn http2_is_used_only_with_servers_that_support_it() {
-    // This one does not take part in the choice of a protocol.
+    // This server does not support ALPN.
     let vouched = Vouched::start("127.0.0.1", (2020, 4000)).await;
     let mut config = vouched.config();
     version(config.clone()).await.unwrap();

@@ -1,4 +1,4 @@
-//! What goes over the wire, and where to.
+//! Bytes on the wire, and their destination.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ async fn connection_close_prevents_reuse() {
         }
         assert_eq!((raw.received().len(), raw.connections()), (3, 3));
     }
-    // An answer before the answer is none.
+    // An informational response is not the response.
     let hint = b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n".to_vec();
     let raw = Raw::start([say([hint, answer(200, "content-type: application/json\r\n", &map)].concat())]).await;
     let maps = Client::new(at(&raw.url)).unwrap().core_v1().config_maps("default");
@@ -122,7 +122,7 @@ async fn a_watch_that_is_dropped_ends_at_the_server_too() {
 
 #[tokio::test]
 async fn names_are_looked_up_and_every_address_is_tried() {
-    // `localhost` is often two addresses, of which the server has one.
+    // `localhost` often has two addresses; the server listens on one.
     let server = ApiServer::builder().tls().start().await.unwrap();
     let mut config = config(&server);
     config.server = ServerUrl::parse(&server.url().replace("127.0.0.1", "localhost")).unwrap();

@@ -346,7 +346,7 @@ fn chunks_may_be_pushed_ahead_of_the_reader() {
     decoder.finish().unwrap();
 }
 
-/// Cuts a text at the given places.
+/// Splits a text at the given positions.
 fn cut<'a>(text: &'a [u8], places: &[prop::sample::Index]) -> Vec<&'a [u8]> {
     let mut places: Vec<usize> = places.iter().map(|place| place.index(text.len() + 1)).collect();
     places.sort_unstable();

@@ -10,7 +10,7 @@ use crate::compat::{FastSlow, MaxWait, default_item_limiter};
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The waits after the first so many failures of one key, all at once.
+/// Returns the waits after the first failures of one key, all at one time.
 fn waits(limiter: &impl RateLimiter<str>, failures: u32) -> Vec<Duration> {
     let now = Instant::now();
     (1..=failures).map(|failures| limiter.when("one", failures, now)).collect()
@@ -148,7 +148,7 @@ fn rl_009_wqu_016_the_inner_limiter_is_unaffected_by_the_cap() {
     let limiter = MaxWait::new(Arc::clone(&spy), SECOND);
     limiter.forget("one");
     assert_eq!(spy.forgotten.load(Ordering::Relaxed), 1);
-    // It bounds what the other one does not know.
+    // It bounds a limiter without a maximum.
     assert_eq!((spy.longest(), limiter.longest()), (None, Some(SECOND)));
 }
 
@@ -162,7 +162,7 @@ fn rl_010_wqu_017_the_limiter_of_controllers_doubles_for_each_key_and_has_a_buck
         assert_eq!(limiter.when("other", 1, now), 5 * MS);
     }
     assert_eq!(limiter.when("other", 1, now), 100 * MS);
-    // The bucket knows no longest wait, but failures are of no interest to it either.
+    // The bucket has no longest wait, but it ignores failures anyway.
     assert_eq!(limiter.longest(), Some(1000 * SECOND));
 }
 

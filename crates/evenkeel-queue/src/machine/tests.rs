@@ -1,4 +1,4 @@
-//! The machine by itself: what its driver cannot do or observe.
+//! The machine by itself: cases that its driver cannot cause or observe.
 
 mod against_model;
 mod model;

@@ -63,7 +63,7 @@ fn take_all<K: Key>(queue: &WorkQueue<K>) -> Vec<K> {
     std::iter::from_fn(|| queue.try_next().map(done)).collect()
 }
 
-/// Takes the next key and finishes it; there has to be one.
+/// Takes and finishes the next key, which must exist.
 fn take<K: Key + Debug>(queue: &WorkQueue<K>) -> K {
     done(queue.try_next().expect("a key is ready"))
 }

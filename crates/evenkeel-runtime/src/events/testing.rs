@@ -1,4 +1,4 @@
-//! What the tests of events have in common.
+//! Shared helpers of the event tests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) fn reporter() -> Arc<Reporter> {
     Arc::new(Reporter { controller: "kubelet".into(), instance: "kubelet-one".into(), host: Some("node".into()) })
 }
 
-/// What becomes of the event so many seconds after the start.
+/// Returns an occurrence of the event this many seconds after the start.
 pub(crate) fn occurrence(event: Event, seconds: u64) -> Occurrence {
     let at = at(seconds);
     Occurrence::new(event, &reporter(), at, |object| event_name(object, at.as_nanosecond(), 0)).unwrap()

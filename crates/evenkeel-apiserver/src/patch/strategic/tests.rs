@@ -57,7 +57,7 @@ fn pat_7_objects_merge_and_null_deletes() {
         merged(DEPLOYMENT, json!({}), json!({"spec": {"replicas": null, "selector": {"matchLabels": {"a": "b"}}}})),
         json!({"spec": {"selector": {"matchLabels": {"a": "b"}}}})
     );
-    // So does one that is of another kind.
+    // So does a value of another type.
     assert_eq!(merged(DEPLOYMENT, json!({"spec": 1}), json!({"spec": {"paused": null}})), json!({"spec": {}}));
     assert_eq!(merged(DEPLOYMENT, json!({"spec": {}}), json!(null)), json!({"spec": {}}));
 }
@@ -92,7 +92,7 @@ fn containers(names: &[&str]) -> Value {
 #[test]
 fn pat_7_new_items_precede_those_of_the_server() {
     assert_eq!(pod(containers(&["c"]), containers(&["side"])), containers(&["side", "c"]));
-    // The order of the patch wins; items of the server stay in front of what they stood in front of.
+    // The order of the patch wins; items of the server keep their position before their former successors.
     assert_eq!(pod(containers(&["a", "b", "c", "d"]), containers(&["d", "b"])), containers(&["a", "c", "d", "b"]));
     assert_eq!(pod(containers(&["a", "b", "c"]), containers(&["c", "new", "a"])), containers(&["b", "c", "new", "a"]));
 }
@@ -142,7 +142,7 @@ fn pat_7_patch_delete() {
     // In an object it removes everything, whatever the patch adds.
     let emptied = json!({"securityContext": {"$patch": "delete", "runAsUser": 1}});
     assert_eq!(pod(json!({"securityContext": {"runAsGroup": 2}}), emptied.clone()), json!({"securityContext": {}}));
-    // What is not there is not made.
+    // A missing object is not created.
     assert_eq!(pod(json!({}), emptied), json!({}));
     assert_eq!(pod(json!({}), json!({"containers": [{"name": "a", "$patch": "delete"}]})), json!({"containers": []}));
 }
@@ -179,7 +179,7 @@ fn pat_7_retain_keys() {
         pod(json!({"volumes": [{"name": "v", "emptyDir": {}}]}), volume),
         json!({"volumes": [{"name": "v", "hostPath": {"path": "/"}}]})
     );
-    // Where there is nothing yet, there is nothing to give up.
+    // Without a current value there is nothing to remove.
     assert_eq!(
         merged(DEPLOYMENT, json!({"spec": {}}), strategy(json!({"$retainKeys": ["type"], "type": "Recreate"}))),
         strategy(json!({"type": "Recreate"}))
@@ -202,14 +202,14 @@ fn ordered(names: &[&str], order: &[&str]) -> Value {
 fn pat_7_set_element_order() {
     let live = || containers(&["a", "b", "c"]);
     assert_eq!(pod(live(), ordered(&["c"], &["c", "a", "b"])), containers(&["c", "a", "b"]));
-    // Only the order; what it does not name keeps its place.
+    // Only the order; unnamed items keep their position.
     let mut only = json!({"$setElementOrder/containers": [{"name": "c"}, {"name": "a"}]});
     assert_eq!(pod(live(), only.clone()), containers(&["b", "c", "a"]));
     assert_eq!(pod(json!({}), only.take()), json!({}));
     // New items take the position that the order names.
     assert_eq!(pod(live(), ordered(&["d"], &["a", "d", "b", "c"])), containers(&["a", "d", "b", "c"]));
     assert_eq!(pod(json!({}), ordered(&["b", "a"], &["b", "a"])), containers(&["b", "a"]));
-    // Deleted items need no place.
+    // Deleted items need no position.
     let mut delete = ordered(&[], &["b", "a"]);
     delete["containers"] = json!([{"name": "c", "$patch": "delete"}]);
     assert_eq!(pod(live(), delete), containers(&["b", "a"]));
@@ -304,7 +304,8 @@ fn duplicate_fields_of_a_patch_are_returned() {
 }
 
 proptest! {
-    /// Whatever is there, a list ends up with every item of the patch once, in the patch's order, and loses nothing.
+    /// For any current list, the result has every item of the patch once, in the patch's order, and loses no other
+    /// item.
     #[test]
     fn pat_7_merging_keeps_every_item_and_the_order_of_both(
         live in subsequence(vec!["a", "b", "c", "d", "e", "f"], 0..=6).prop_shuffle(),

@@ -188,7 +188,7 @@ async fn ihc_14_a_producer_waits_while_the_queue_is_full() {
 
 #[test]
 fn rfq_034_one_batch_at_a_time_for_one_consumer() {
-    // That there are never two is for the compiler to say: a consumer is not Clone, and a batch borrows it.
+    // The compiler enforces a single consumer: it is not Clone, and a batch borrows it.
     let (mut producer, mut consumer) = atomic();
     producer.add(object("a@1")).unwrap();
     producer.update(object("a@2")).unwrap();
@@ -353,7 +353,7 @@ async fn a_custom_reflector_and_consumer_share_a_channel() {
         assert!(!popped.is_initial());
         apply(&store, popped);
     }
-    // Its producers go with the reflector.
+    // Aborting the reflector drops its producers.
     running.abort();
     assert!(running.await.unwrap_err().is_cancelled());
     while let Some(popped) = consumer.pop().await {

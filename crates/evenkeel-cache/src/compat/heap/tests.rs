@@ -62,7 +62,7 @@ async fn hep_001_a_pop_waits_while_the_heap_is_empty() {
 
 #[test]
 fn hep_001_no_waiter_sleeps_while_a_value_exists() {
-    // Two things come with one wake-up; who is woken wakes the other.
+    // Two values are added with one wake-up; the woken waiter wakes the other.
     let heap = heap();
     let (mut one, mut two) = (pin!(heap.pop()), pin!(heap.pop()));
     assert!(poll(one.as_mut()).is_pending() && poll(two.as_mut()).is_pending());

@@ -48,7 +48,7 @@ impl Bench {
         self.cache.get("a").map(|object| object.resource_version().to_owned())
     }
 
-    /// What is remembered, whatever is stored.
+    /// Returns the cached mutation, independent of the store.
     fn remembered(&self) -> Option<String> {
         self.cache.overlay().get("a", Instant::now()).map(|local| match local {
             Local::Written(object) => object.resource_version().to_owned(),

@@ -115,7 +115,7 @@ fn syn_004_synced_once_every_start_has_finished() {
     assert_eq!(tracker.shared.count.load(Ordering::Acquire), UPSTREAM);
 }
 
-/// A lazy value that says how often it was evaluated, each time when the gate lets it.
+/// Returns a lazy value that counts its evaluations; the gate admits each of them.
 fn gated() -> (Arc<Semaphore>, Arc<AtomicUsize>, Lazy<usize, Infallible>) {
     let (gate, count) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
     let lazy = {

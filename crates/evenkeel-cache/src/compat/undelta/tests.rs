@@ -45,7 +45,7 @@ fn und_001_reads_resyncs_and_bookmarks_push_nothing() {
 
 #[test]
 fn und_002_a_push_contains_the_write() {
-    // There is one writer, by type, so nothing can come between a write and its push.
+    // The type allows a single writer, so no write can intervene between a write and its push.
     let (mut store, pushes) = store();
     for number in 1..=20 {
         store.update(object(&format!("a@{number}"))).unwrap();

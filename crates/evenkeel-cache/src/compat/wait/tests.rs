@@ -125,8 +125,8 @@ async fn wai_006_an_error_names_incomplete_conditions_and_reasons() {
 struct Ear(Arc<Mutex<Vec<String>>>);
 
 impl Ear {
-    /// Records the log of this thread until the guard is dropped. With only one subscriber in the process, tracing would
-    /// remember for everybody what the first thread that comes by wants to hear; two more make it ask each time.
+    /// Records the log of this thread until the guard is dropped. With a single subscriber in the process, tracing
+    /// caches the interest of the first thread for all threads; two more subscribers disable that cache.
     fn listen(&self) -> tracing::subscriber::DefaultGuard {
         static OTHERS: OnceLock<[Dispatch; 2]> = OnceLock::new();
         OTHERS.get_or_init(|| [Dispatch::new(Ear::default()), Dispatch::new(Ear::default())]);

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Node, Secret};
 use super::*;
 use crate::{HandlerFuncs, HandlerOptions};
 
-/// Lets other tasks run without virtual time, which stands still while a handler blocks a thread.
+/// Lets other tasks run without virtual time, which does not advance while a handler blocks a thread.
 async fn let_others_run() {
     for _ in 0..100 {
         tokio::task::yield_now().await;

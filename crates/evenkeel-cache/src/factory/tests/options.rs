@@ -1,4 +1,4 @@
-//! What informers of a factory are like.
+//! Options of informers of a factory.
 
 use k8s_openapi::api::core::v1::{Node, Pod, Secret};
 

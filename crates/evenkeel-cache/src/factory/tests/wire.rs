@@ -1,4 +1,4 @@
-//! In which form informers get their objects, and from servers that speak only one.
+//! Wire formats of informers, also with servers that support only one.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,20 +19,20 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const BOTH: &str = "application/vnd.kubernetes.protobuf,application/json";
 const JSON: &str = "application/json, */*";
 
-/// What a server makes of those who want protobuf.
+/// How a server responds to requests for protobuf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
-    /// It speaks it.
+    /// Responds in protobuf.
     Fluent,
-    /// It answers in JSON.
+    /// Responds in JSON.
     Plain,
-    /// It does not answer.
+    /// Rejects the request.
     Refusing,
-    /// It only says that it does.
+    /// Responds with a protobuf media type and a body that is none.
     Lying,
 }
 
-/// A way to the server on which everything is seen: the path, what was asked for, and what came.
+/// A service that records path, accepted and returned media types of every request.
 #[derive(Clone)]
 struct Line {
     server: InProcess,
@@ -51,7 +51,7 @@ impl Line {
         Client::from_service(self.clone())
     }
 
-    /// What was asked for of this path, and what came.
+    /// Returns the accepted and returned media types of the requests to this path.
     fn seen(&self, path: &str) -> Vec<(String, String)> {
         let seen = self.seen.lock().unwrap();
         seen.iter().filter(|seen| seen[0] == path).map(|[_, asked, came]| (asked.clone(), came.clone())).collect()

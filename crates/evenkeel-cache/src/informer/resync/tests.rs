@@ -4,7 +4,7 @@ fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// An informer with handlers, which are derived again as each one joins.
+/// An informer whose effective periods are recomputed for each added handler.
 struct Informer {
     check: ResyncCheck,
     schedules: Vec<ResyncSchedule>,

@@ -1,4 +1,4 @@
-//! Handlers that come early, late, and more than once.
+//! Handlers added early, late, and more than once.
 
 use super::*;
 use crate::Delivery;

@@ -1,4 +1,4 @@
-//! How informers begin and end, and what they say of it.
+//! Start and stop of informers.
 
 use super::*;
 use crate::Index;
@@ -82,7 +82,7 @@ async fn inf_004_an_informer_has_stopped_when_its_last_handler_has_returned() {
     assert_eq!(source.watches(), 0);
 }
 
-/// Lets other tasks run without virtual time, which stands still while a handler blocks a thread.
+/// Lets other tasks run without virtual time, which does not advance while a handler blocks a thread.
 async fn let_others_run() {
     for _ in 0..100 {
         tokio::task::yield_now().await;

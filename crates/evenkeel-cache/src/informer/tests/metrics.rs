@@ -1,4 +1,4 @@
-//! What informers count and time.
+//! Metrics of informers.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
 use super::*;
 
-/// What the metrics of the informer of this name say since the last time, whatever their other labels are.
+/// Returns the metrics of the informer of this name since the last call, summed over other labels.
 fn values(metrics: &Snapshotter, informer: &str) -> BTreeMap<String, f64> {
     let is_named = |label: &::metrics::Label| label.key() == "name" && label.value() == informer;
     let all = metrics.snapshot().into_vec().into_iter().filter(|(key, ..)| key.key().labels().any(is_named));

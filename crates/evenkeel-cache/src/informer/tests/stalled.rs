@@ -12,7 +12,7 @@ async fn prc_002_one_of_64_handlers_stalls_and_63_receive_everything() {
     for recorder in &recorders {
         informer.add_handler(recorder.clone()).unwrap();
     }
-    // It takes one event and never comes back for another.
+    // It receives one event and is not polled again.
     let mut stalled = informer.subscribe(HandlerOptions::new().delivery(Delivery::Latest)).unwrap();
     let _running = informer.start();
     let first = stalled.next().await.unwrap();
@@ -32,7 +32,7 @@ async fn prc_002_one_of_64_handlers_stalls_and_63_receive_everything() {
     }
     let behind = stalled.registration().lag();
     assert!(behind.pending <= 11, "ten objects and the one in hand, not {}", behind.pending);
-    // Once it goes on it learns what there is, in a few steps.
+    // Once polled again, it receives the current state in a few events.
     let mut last = std::collections::BTreeMap::from([(first.key().clone(), tell(&first))]);
     while stalled.registration().lag().pending > 1 {
         let event = stalled.next().await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// Gives each object the label `seen`, and counts how often it did.
+/// Adds the label `seen` to each object, and counts its calls.
 fn counting(calls: &Arc<AtomicUsize>) -> impl Fn(Object) -> Result<Object, Infallible> + Send + Sync + use<> {
     let calls = Arc::clone(calls);
     move |object| {

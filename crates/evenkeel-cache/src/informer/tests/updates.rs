@@ -14,7 +14,7 @@ async fn with_handler(informer: &Informer, resync: Duration) -> Recorder {
     recorder
 }
 
-/// Makes the reflector list again, and waits until it has.
+/// Makes the reflector relist, and waits until it has.
 async fn relist(source: &FakeSource) {
     source.reset_watch();
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -45,8 +45,8 @@ async fn inf_034_before_the_first_resync_check_a_relist_reaches_all_handlers() {
     assert_eq!(hourly.log(), ["initial a@1", "update a@1->1"]);
 }
 
-/// An informer that looks for resyncs each second, with a handler that wants none and one that wants all of them, after the
-/// first look.
+/// Returns an informer that checks for resyncs each second, with a handler without resyncs and one with all of them,
+/// after the first check.
 async fn after_a_tick(source: &FakeSource) -> (Informer, RunningInformers, Recorder, Recorder) {
     let informer = informer_of(source, options().resync(SECOND));
     let (never, each) = (with_handler(&informer, NO_RESYNC).await, with_handler(&informer, SECOND).await);

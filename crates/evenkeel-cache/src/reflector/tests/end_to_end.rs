@@ -60,12 +60,12 @@ impl World {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
 
-    /// What is stored, as names and versions.
+    /// Returns names and versions of the stored objects.
     fn stored(&self) -> Vec<String> {
         self.store.stored()
     }
 
-    /// What there is, in the same words.
+    /// Returns names and versions of the server's objects.
     async fn truth(&self) -> Vec<String> {
         let list = self.maps.list(&ListParams::default()).await.unwrap();
         let mut names: Vec<_> =

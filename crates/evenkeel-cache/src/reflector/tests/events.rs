@@ -1,4 +1,4 @@
-//! What the events of a watch do.
+//! Effects of watch events.
 
 use evenkeel_core::{StreamError, WatchEvent};
 

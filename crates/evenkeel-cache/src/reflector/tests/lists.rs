@@ -1,4 +1,4 @@
-//! Lists: from which version, in which pages, and what becomes of their objects.
+//! Lists: versions, pages, and what is written.
 
 use evenkeel_core::{Reason, Status};
 use std::sync::Arc;

@@ -53,7 +53,7 @@ proptest! {
         prop_assert!((min..2 * min).contains(&timeout(min, random)));
     }
 
-    /// Whatever happens, there is always something to do next, and nothing that has failed twice in a row is done again
+    /// For any sequence of events, the machine has a next step, and nothing that failed twice in a row is repeated
     /// without a wait.
     #[test]
     fn the_request_rate_is_bounded(happenings in proptest::collection::vec(0..8u8, 1..200), watch_list: bool) {
@@ -107,8 +107,8 @@ proptest! {
                 }
             }
         }
-        // A round has at most a stream that has expired, one that is refused, a list that has expired, its newest, a
-        // watch, and one that said a little; then there is a wait, of 0.8 s and more.
+        // A round has at most an expired stream, a refused one, an expired list, a list of the newest version, a
+        // watch, and one with few events; then there is a wait of at least 0.8 s.
         let waits = (now - start).as_secs_f64() / 0.8;
         prop_assert!(f64::from(requests) <= 8.0 * (waits + 1.0), "{requests} requests in {:?}", now - start);
     }
@@ -157,7 +157,7 @@ fn a_retry_after_is_bounded() {
     assert_eq!(next, Recovery::Relist { after: Duration::from_secs(300) });
 }
 
-/// Asks for a watch and tells how it ended.
+/// Opens a watch and ends it.
 fn watched(course: &mut ReflectorMachine, now: Instant, ending: WatchEnd<'_>) -> Recovery {
     assert!(matches!(course.step(now, 0.0), ReflectorAction::Watch(_)));
     course.event("11", true);

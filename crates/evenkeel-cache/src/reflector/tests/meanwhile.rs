@@ -1,4 +1,4 @@
-//! What happens while nothing comes, and while too much does: resyncs, and watches that are dead.
+//! Resyncs and dead watches, with no events and with too many.
 
 use std::time::Duration;
 

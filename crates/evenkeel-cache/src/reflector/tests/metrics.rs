@@ -1,4 +1,4 @@
-//! What is counted and timed.
+//! Metrics of the reflector.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::reflector::Reflector;
 use crate::reflector::testing::*;
 use crate::source::SourceError;
 
-/// Runs a reflector for a minute and says what was measured of it.
+/// Runs a reflector for a minute and returns its metrics.
 fn measured(script: Script) -> HashMap<String, DebugValue> {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();

@@ -34,7 +34,7 @@ fn listed_at_ten() -> Script {
     Script::default().list(list(&[("a", "1")], "10"))
 }
 
-/// From which versions watches were asked for.
+/// Returns the versions of the watch requests.
 fn watches_of(desk: &Desk) -> Vec<String> {
     let version = |entry| match entry {
         Entry::Watch(version) => Some(version),
@@ -43,7 +43,7 @@ fn watches_of(desk: &Desk) -> Vec<String> {
     desk.diary.requests().into_iter().filter_map(version).collect()
 }
 
-/// How many lists were asked for.
+/// Returns the number of list requests.
 fn lists_of(desk: &Desk) -> usize {
     desk.diary.count(|entry| matches!(entry, Entry::List(..)))
 }

@@ -1,4 +1,4 @@
-//! Watches that begin with all objects.
+//! WatchList: watches that start with all objects.
 
 use std::time::Duration;
 

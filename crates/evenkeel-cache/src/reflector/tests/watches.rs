@@ -1,4 +1,4 @@
-//! Watches: when they are asked for again, what their events do, and what happens meanwhile.
+//! Watches: when they are reopened, and the effects of their events.
 
 use std::time::Duration;
 

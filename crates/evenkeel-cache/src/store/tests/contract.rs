@@ -32,7 +32,7 @@ fn key_007_a_tombstone_is_removed_by_its_key() {
     let store = store();
     store.put(object("ns/a", "1", ""));
     store.put(object("ns/b", "1", ""));
-    // What was last known is of no account, whatever it is called.
+    // The last known object is ignored, whatever its name.
     let last_known = Some(object("ns/b", "1", ""));
     store.delete(Deleted::Missed { key: "ns/a".parse().unwrap(), last_known });
     assert_eq!(all(&store), ["ns/b@1"]);

@@ -261,7 +261,7 @@ fn idx_013_an_undecodable_object_is_not_indexed_and_counted() {
 fn idx_014_index_values_are_stored_not_recomputed() {
     let turn = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&turn);
-    // Says something else each time it is asked, as of an object that was changed in place.
+    // Returns another value for each call, as for an object changed in place.
     let fickle = Index::by_object("fickle", move |_: &Obj<ConfigMap>| {
         [format!("answer-{}", counted.fetch_add(1, Ordering::Relaxed))]
     });

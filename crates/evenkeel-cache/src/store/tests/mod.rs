@@ -45,7 +45,7 @@ fn all<K>(store: &Store<K>) -> Vec<String> {
     texts(store.list())
 }
 
-/// A group of objects, as their index by group says.
+/// Returns a group of objects by the group index.
 fn group(store: &Store<ConfigMap>, value: &str) -> Vec<String> {
     texts(store.by_index("group", value).unwrap())
 }

@@ -20,7 +20,7 @@ enum Action {
     Replace(Vec<(u8, String)>, BTreeSet<u8>),
     Bookmark,
     AddIndex(u8),
-    /// Keeps what is seen now, so that the writes that follow must not touch it.
+    /// Keeps a snapshot, which later writes must not change.
     Keep,
     Forget,
 }
@@ -67,7 +67,7 @@ fn index(number: u8) -> Index<ConfigMap> {
     }
 }
 
-/// What the indexes should say.
+/// Returns the expected values of an index.
 fn values(object: &Obj<ConfigMap>, index: &str) -> Vec<String> {
     let group = object.path("data.group").unwrap().unwrap().text().into_owned();
     match index {
@@ -118,7 +118,7 @@ impl Model {
     }
 }
 
-/// Does it to the model, and says how to do it to the store.
+/// Applies the action to the model, and returns the write for the store.
 fn write(action: Action, model: &mut Model) -> Result<Obj<ConfigMap>, Deleted<ConfigMap>> {
     match action {
         Action::Put(key, text) => {

@@ -15,7 +15,7 @@ fn pair(number: usize, revision: usize) -> [Obj<ConfigMap>; 2] {
     ["left", "right"].map(|side| object(&format!("{side}/{number}"), &(revision + 1).to_string(), &state))
 }
 
-/// Both sides of each pair are in the same state, or neither is there; and the indexes say the same as the objects.
+/// Both objects of each pair have the same state, or neither exists; and the indexes match the objects.
 fn check(seen: &Snapshot<ConfigMap>) {
     let mut found = 0;
     for number in 0..PAIRS {

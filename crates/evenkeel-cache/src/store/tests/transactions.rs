@@ -46,7 +46,7 @@ fn txn_001_writes_apply_in_order_and_at_once() {
 
 #[test]
 fn txn_002_results_are_in_the_order_of_the_writes() {
-    // Keys cannot fail to be computed: an object has one, or it is not an object.
+    // Computing a key cannot fail: every object has one.
     let previous = store().transaction(|tx| (0..5).for_each(|name| tx.put(object(&name.to_string(), "1", ""))));
     assert_eq!(previous.len(), 5);
     assert!(previous.iter().all(Option::is_none));

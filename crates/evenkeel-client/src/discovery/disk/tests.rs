@@ -208,7 +208,7 @@ fn sec_49_damaged_files_count_as_absent() {
         fs::write(&file, &whole[..place]).unwrap();
         assert!(matches!(cache.inner.load(key), CacheLookup::Nothing), "cut at {place}");
     }
-    // A valid file in the place of another.
+    // A valid file under the name of another.
     fs::write(&file, &whole).unwrap();
     fs::copy(&file, directory.cache_directory().join(file_name("another"))).unwrap();
     assert!(matches!(cache.inner.load("another"), CacheLookup::Nothing));

@@ -1,4 +1,4 @@
-//! Who is trusted, under which name, until when.
+//! Trust: certificates, names and validity.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ async fn outcome(tls: &Tls, server: &Arc<ServerConfig>, name: &str) -> Result<()
     shake(material(tls).unwrap().current(), server, name).await.map(|_| ())
 }
 
-/// Why there is no connection. It derefs to what TLS has to say about that.
+/// The error of a failed connection. Derefs to its TLS error.
 struct Complaint(TransportError);
 
 impl std::ops::Deref for Complaint {
@@ -112,7 +112,7 @@ async fn sec_12_tls_1_1_is_rejected() {
         hello.extend_from_slice(&[7; 32]);
         hello.extend_from_slice(&[0, 0xc0, 0x13, 0]);
         theirs.write_all(&hello).await.unwrap();
-        // The client's hello and its farewell, so that nothing breaks off before the answer was read.
+        // The client's hello and close, so that the connection does not end before the response was read.
         let mut rest = Vec::new();
         let _ = theirs.read_to_end(&mut rest).await;
     };

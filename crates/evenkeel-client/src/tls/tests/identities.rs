@@ -61,7 +61,7 @@ fn a_key_that_belongs_to_another_certificate_is_an_error() {
 #[test]
 fn sec_9_no_error_contains_a_key() {
     let pair = Authority::new("ours").client("jane");
-    // A key whose line breaks were lost on the way: the parser of PEM would quote the whole line.
+    // A key without its line breaks: the PEM parser would quote the whole line.
     let flat = pair.key.replace('\n', " ");
     let body = pair.key.lines().nth(1).unwrap();
     let broken = pair.key.replace(body, &format!("{body}!"));

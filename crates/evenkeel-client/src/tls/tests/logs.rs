@@ -1,4 +1,4 @@
-//! What a test logs, to be looked at.
+//! Captures the log of a test.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Handshakes with certificates made on the spot.
+//! Handshakes with generated certificates.
 
 pub(crate) mod logs;
 pub(crate) mod pki;

@@ -96,7 +96,7 @@ pub(crate) fn self_signed(name: &str, years: Years, purposes: &[ExtendedKeyUsage
     Pair { certificate: params.self_signed(&key).unwrap().pem(), key: key.serialize_pem() }
 }
 
-/// A server with this certificate, which speaks these protocols and lets in whom this authority vouches for.
+/// Returns a server with this certificate and these protocols, which accepts client certificates of this CA.
 pub(crate) fn server(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) -> Arc<ServerConfig> {
     let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap();
     let builder = match clients {

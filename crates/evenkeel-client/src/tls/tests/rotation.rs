@@ -26,15 +26,15 @@ fn write_pair(folder: &Folder, pair: &Pair) -> Identity {
     }
 }
 
-/// Looks at what is due, here and now.
+/// Checks the files that are due, synchronously.
 fn look(material: &Arc<Material>, occasion: Occasion) -> bool {
     material.claim(occasion, Instant::now()).map(|look| look.run()).is_some()
 }
 
-/// Makes a request, and waits until whatever it has begun is over.
+/// Makes a request, and waits until the check that it started has finished.
 async fn request(material: &Arc<Material>) -> u64 {
     material.touch(Instant::now());
-    // The look runs on another thread. It holds a clone for as long as it lasts.
+    // The check runs on another thread and holds a clone until it ends.
     while Arc::strong_count(material) > 1 {
         tokio::task::yield_now().await;
     }
@@ -105,7 +105,7 @@ async fn chc_16_sec_16_a_ca_rotates_to_garbage_and_then_to_a_valid_one() {
 
 #[tokio::test(start_paused = true)]
 async fn chc_17_trn_012_a_client_certificate_rotates_without_closing_connections() {
-    // client-go closes every connection at once when the pair has changed, and with them the calls under way.
+    // client-go closes every connection at once when the pair has changed, including those with requests in flight.
     let (authority, clients) = (Authority::new("servers"), Authority::new("clients"));
     let server = server(&authority.server(&["kube.test"], VALID), &[], Some(&clients));
     let folder = Folder::new();

@@ -37,7 +37,7 @@ async fn dial(config: &Config) -> Result<Dialed, TransportError> {
     dialer(config).dial(Lane::Calls).await
 }
 
-/// Greets every client with the name it asked for.
+/// Sends every client the server name that it requested.
 async fn greeter(config: Arc<ServerConfig>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -153,7 +153,7 @@ async fn sec_16_a_rotation_is_logged_once() {
     assert!(!dialer.clone().rotated(Instant::now()), "reported once, to the first caller");
 }
 
-/// The first status line that the server answers with.
+/// Returns the status line of the server's response.
 async fn status(mut dialed: Dialed, path: &str, header: &str) -> String {
     let request = format!("GET {path} HTTP/1.1\r\nHost: kube\r\nConnection: close\r\n{header}\r\n");
     dialed.io.write_all(request.as_bytes()).await.unwrap();

@@ -39,7 +39,7 @@ async fn all_addresses_are_tried() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unresponsive_address_delays_the_next_by_250_ms() {
-    // Port 1 never answers, port 2 refuses at once, any other answers after a second.
+    // Port 1 never responds, port 2 refuses at once, any other accepts after a second.
     let connect = |address: SocketAddr| async move {
         match address.port() {
             1 => std::future::pending().await,

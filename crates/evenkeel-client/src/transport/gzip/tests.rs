@@ -52,7 +52,7 @@ async fn trn_021_gzip_is_decoded_from_any_chunks() {
         assert_eq!(inflate(gzip(&plain), piece, MIB).await.unwrap(), plain, "in pieces of {piece}");
     }
     assert_eq!(inflate(gzip(b""), 1, MIB).await.unwrap(), "");
-    // Some servers flush by beginning anew.
+    // Some servers flush by starting a new gzip member.
     let twice = [gzip(b"one"), gzip(b"two")].concat();
     assert_eq!(inflate(twice, 1, MIB).await.unwrap(), "onetwo");
 }

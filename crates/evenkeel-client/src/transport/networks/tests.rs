@@ -1,4 +1,4 @@
-//! Tests of what is shared, and for how long.
+//! Sharing of networks, and their lifetime.
 
 use evenkeel_apiserver::ApiServer;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
@@ -39,7 +39,7 @@ fn trn_022_header_settings_do_not_affect_the_key() {
         |config| config.impersonate = Some(Impersonate { user: "jane".into(), ..Impersonate::default() }),
         |config| config.user_agent = Some("agent".into()),
         |config| config.throttle = Some(Throttle::default()),
-        // Compression is asked for, and undone, above connections.
+        // Compression is negotiated and decoded above connections.
         |config| config.compression = false,
         |config| config.limits.list = 1,
         |config| config.server = ServerUrl::parse("https://kube.test:6443/base").unwrap(),
@@ -89,7 +89,7 @@ fn trn_022_connection_settings_affect_the_key() {
 
 #[test]
 fn trn_022_networks_are_keyed_by_the_effective_proxy() {
-    // client-go does not share at all where there is a proxy of one's own.
+    // client-go does not share connections at all with a custom proxy.
     let environment =
         |proxy: &'static str| ProxyEnvironment::new(move |name| (name == "HTTPS_PROXY").then(|| proxy.to_owned()));
     let by_environment = |proxy| Key::new(&with(|_| {}), &environment(proxy)).unwrap().unwrap();
@@ -172,7 +172,7 @@ fn trn_023_a_late_cleanup_does_not_take_out_a_successor() {
     let networks = Arc::new(Networks::default());
     let first = network(&networks, &config("http://one"));
     let key = Arc::new(key(&config("http://one")));
-    // What is left of a network whose cleanup has not come yet.
+    // The entry of a network whose cleanup has not run yet.
     let late = RegistryEntry { networks: Arc::clone(&networks), key: Arc::clone(&key) };
     networks.lock().insert(Arc::clone(&key), Weak::new());
     let successor = network(&networks, &config("http://one"));
@@ -237,7 +237,7 @@ fn trn_023_sharing_is_by_server_and_connections_stay_with_their_runtimes() {
     let second = runtime();
     second.block_on(async { assert_eq!(status(&other, "/version").await, 200) });
     assert_eq!(one.pool.stats().dials, 2, "a runtime has its own");
-    // One client and its runtime end; the other goes on with the connection it has.
+    // One client and its runtime end; the other keeps its connection.
     drop(one);
     drop(first);
     second.block_on(async { assert_eq!(status(&other, "/version").await, 200) });

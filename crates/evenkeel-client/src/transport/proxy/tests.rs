@@ -18,7 +18,7 @@ use crate::tls::{Dialer, for_proxies};
 use crate::transport::connect::{BoxIo, Dial as _, Io};
 use crate::transport::{Lane, TransportError, TransportFault};
 
-/// What proxies and servers have received.
+/// The bytes that proxies and servers have received.
 type Heard = Arc<Mutex<Vec<u8>>>;
 
 fn heard(heard: &Heard) -> String {
@@ -37,7 +37,7 @@ async fn listen<F: Future<Output = ()> + Send>(serve: impl Fn(TcpStream) -> F + 
     address
 }
 
-/// A server that says hello and records the line it receives.
+/// A server that sends a greeting and records the line it receives.
 async fn target(said: &Heard) -> SocketAddr {
     let said = Arc::clone(said);
     listen(move |mut socket| {
@@ -52,7 +52,7 @@ async fn target(said: &Heard) -> SocketAddr {
     .await
 }
 
-/// A proxy that remembers what it is asked, answers with this, and lets through to wherever if that is a 200.
+/// A proxy that records the request, sends this response, and tunnels to the target if it is a 200.
 async fn tunnel(mut io: impl Io, answer: String, asked: Heard) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -72,7 +72,7 @@ async fn http_proxy(answer: &str, asked: &Heard) -> SocketAddr {
     listen(move |socket| tunnel(socket, answer.clone(), Arc::clone(&asked))).await
 }
 
-/// A SOCKS proxy that wants this name and password, takes names only, and answers with this code.
+/// A SOCKS proxy that requires this name and password, accepts names only, and replies with this code.
 async fn socks_proxy(login: Option<&'static [u8]>, code: u8, asked: &Heard) -> SocketAddr {
     let asked = Arc::clone(asked);
     listen(move |mut io| {

@@ -190,7 +190,7 @@ async fn rw_007_an_expired_version_is_retried() {
 
 #[tokio::test(start_paused = true)]
 async fn qhc_21_rw_007_a_version_that_stays_expired_is_returned() {
-    // Better: client-go retries once a second for ever.
+    // Better: client-go retries once a second forever.
     let log = Log::new();
     let watch = source(&log, |_, _| Err(api_error(Status::expired("too old"))));
     let mut watcher = RetryWatcher::new(&version("10"), watch).unwrap().expired_attempts(3);

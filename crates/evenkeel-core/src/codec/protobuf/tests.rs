@@ -287,13 +287,13 @@ fn a_body_that_is_not_a_list_is_an_error() {
     for bad in [
         b"{\"items\":[]}".to_vec(),
         wrap_envelope("v1", "", &[]),
-        // A list that says it is shorter, and one that says it is longer, than what is in it.
+        // Lists whose length is too short, and too long, for their contents.
         wrap_envelope("v1", "PodList", &[0x12, 5, 0]),
         wrap_envelope("v1", "PodList", &[0x12, 0x80]),
         // MetadataField and items that are no messages.
         wrap_envelope("v1", "PodList", &[0x08, 1]),
         wrap_envelope("v1", "PodList", &[0x10, 1]),
-        // Field 0, a number without end, a group that was not begun, a wire type that does not exist.
+        // Field 0, an endless varint, a group without a start, an unknown wire type.
         wrap_envelope("v1", "PodList", &[0x02, 0]),
         wrap_envelope("v1", "PodList", &[0xff; 11]),
         wrap_envelope("v1", "PodList", &[0x0c]),
@@ -311,7 +311,7 @@ fn a_body_that_is_not_a_list_is_an_error() {
 #[test]
 fn wch_013_a_cut_list_is_not_a_clean_end() {
     let whole = list_of(&[list_meta(), item("a"), item("b")]);
-    // Behind the list stand two empty fields, without which it is whole all the same.
+    // Two empty fields follow the list; it is complete without them.
     let end = whole.len() - 4;
     for length in 0..whole.len() {
         let out = read_list([&whole[..length]]);
@@ -487,7 +487,7 @@ fn one_byte_at_a_time_gives_the_same_as_all_at_once() {
     assert_eq!(read_watch(watch().chunks(1)), read_watch([watch().as_slice()]));
 }
 
-/// Cuts bytes at the given places.
+/// Splits bytes at the given positions.
 fn cut<'a>(bytes: &'a [u8], places: &[prop::sample::Index]) -> Vec<&'a [u8]> {
     let mut places: Vec<usize> = places.iter().map(|place| place.index(bytes.len() + 1)).collect();
     places.sort_unstable();

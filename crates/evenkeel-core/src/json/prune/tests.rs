@@ -64,7 +64,7 @@ fn malformed_paths_are_errors() {
     assert_eq!(JsonPaths::new(["a.b[x.y][0][*]", "c"]).unwrap().to_string(), "a.b[x.y][0][*], c");
 }
 
-/// What cutting means, said with a tree.
+/// The model of pruning, on a tree.
 fn model(value: &Value, paths: &[Vec<PathSegment>], mode: PruneMode) -> Value {
     let part = |leads: &dyn Fn(&PathSegment) -> bool, value: &Value| -> Option<Value> {
         let followed: Vec<Vec<PathSegment>> =

@@ -133,7 +133,7 @@ proptest! {
         let at = at.index(bytes.len());
         bytes[at] = byte;
         let ours = Scanner::new(&bytes).and_then(|mut scanner| { scanner.skip()?; scanner.end() });
-        // serde_json does not look at the UTF-8 of what it ignores.
+        // serde_json does not check the UTF-8 of ignored values.
         let theirs = std::str::from_utf8(&bytes).is_ok() && serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_ok();
         prop_assert_eq!(ours.is_ok(), theirs, "{:?}", ours);
     }

@@ -104,7 +104,7 @@ fn every_path_finds_the_value_of_the_json() {
     }
 }
 
-/// Takes out of a value what Go always shows and the test left out.
+/// Removes values that Go always shows and the test omits.
 fn prune(left: &mut Option<Value>, right: &Option<Value>) {
     if let (Some(left), Some(right)) = (left, right) {
         prune_value(left, right);
@@ -193,7 +193,7 @@ fn pb_030_the_last_of_several_values_wins() {
         let entry = [&[0x0a, key.len() as u8], key, &[0x12, value.len() as u8], value].concat();
         [&[0x12, entry.len() as u8][..], &entry].concat()
     };
-    // The data of a config map, and metadata that comes twice, at the end.
+    // The data of a config map, and metadata given twice, at the end.
     let raw =
         [entry(b"k", b"1"), entry(b"l", b""), entry(b"k", b"2"), vec![0x0a, 3, 0x0a, 1, b'a', 0x0a, 3, 0x0a, 1, b'b']]
             .concat();
@@ -321,7 +321,7 @@ fn json_of(obj: &Obj<Pod>) -> Value {
     serde_json::from_slice(&obj.json().unwrap()).unwrap()
 }
 
-/// Lists and maps that have become empty are gone from protobuf.
+/// Protobuf drops lists and maps that became empty.
 fn without_empty_lists(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -446,7 +446,7 @@ fn metadata() -> impl Strategy<Value = Value> {
             if generation != 0 {
                 metadata["generation"] = generation.into();
             }
-            // Go shows nothing of these.
+            // Go omits these.
             let members = metadata.as_object_mut().unwrap();
             members.retain(|_, value| ![json!(""), json!([]), json!({})].contains(value));
             metadata

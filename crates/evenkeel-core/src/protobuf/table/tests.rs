@@ -17,7 +17,7 @@ fn pb_003_the_table_is_read_whole_and_is_small() {
     assert!(all().len() > 1350, "{}", all().len());
     let fields: usize = all().iter().map(|message| message.fields.iter().flatten().count()).sum();
     assert!(fields > 4500, "{fields}");
-    // Every text that stands for a field has become one, and every line a message of its own.
+    // Every field of the text became a field, and every line a message.
     for line in TEXT.lines().filter(|line| !line.starts_with(['#', '/'])) {
         let (name, fields) = line.split_once(' ').unwrap_or((line, ""));
         let name = name.trim_start_matches('!');

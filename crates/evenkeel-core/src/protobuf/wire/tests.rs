@@ -21,7 +21,7 @@ fn numbers(bytes: &[u8]) -> Result<Vec<u32>, BoxedError> {
 
 #[test]
 fn pb_036_groups_are_skipped() {
-    // Field 3 is a group with a varint, 64 and 32 bits, bytes and a group in it; then comes field 1.
+    // Field 3 is a group with a varint, 64 and 32 bits, bytes and a group in it; field 1 follows.
     let group = b"\x1b\x08\x01\x11\0\0\0\0\0\0\0\0\x1d\0\0\0\0\x22\x01a\x2b\x08\x01\x2c\x1c\x08\x05";
     assert_eq!(read(group), Ok(vec![1]));
     assert_eq!(read(b"\x1b\x08\x01"), Err(WireError::Truncated), "a group that does not end");

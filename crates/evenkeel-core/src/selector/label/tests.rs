@@ -221,7 +221,7 @@ fn requirement() -> impl Strategy<Value = Requirement> {
     })
 }
 
-/// What the documentation of each operator says, word for word.
+/// A literal implementation of the documentation of each operator.
 fn naive(requirement: &Requirement, labels: &BTreeMap<String, String>) -> bool {
     let value = labels.get(requirement.key());
     let number = value.and_then(|value| value.parse::<i64>().ok());

@@ -34,7 +34,7 @@ fn fc_002_jitter_adds_a_fraction_of_the_previous_backoff() {
     assert_eq!(backoff.next(&KEY, now, now, 0.5), time(1050));
     assert_eq!(backoff.next(&KEY, now, now, 0.0), time(2100));
     assert_eq!(backoff.next(&KEY, now, now, 1.0), time(4410));
-    // What is no random number is taken for the nearest that is one.
+    // An invalid random number is replaced with the nearest valid one.
     assert_eq!(backoff.next(&KEY, now, now, -7.0), time(8820));
     assert_eq!(backoff.next(&KEY, now, now, f64::NAN), time(17_640));
 }
@@ -174,7 +174,7 @@ fn fc_007_keys_do_not_accumulate_without_a_gc_call() {
     for key in 0..20_000 {
         let now = start + SECOND * key;
         backoff.next(&key, now, now, 0.0);
-        // Those of the last 1000 seconds, and entries not yet swept.
+        // Keys of the last 1000 seconds, and entries not yet swept.
         assert!(backoff.len() < 1600, "{} at {key}", backoff.len());
     }
 }

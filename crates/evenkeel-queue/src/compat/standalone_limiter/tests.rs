@@ -91,7 +91,7 @@ fn rq_005_keys_that_are_never_forgotten_do_not_accumulate() {
     let start = Instant::now();
     for key in 0..50_000 {
         limiter.when(&key, start + SECOND * key);
-        // Those of the last 2000 seconds, and entries not yet swept.
+        // Keys of the last 2000 seconds, and entries not yet swept.
         assert!(limiter.len() < 3200, "{} at {key}", limiter.len());
     }
 }

@@ -28,7 +28,7 @@ fn rl_006_time_fills_the_bucket_but_no_further_than_full() {
     for _ in 0..5 {
         at(Duration::ZERO);
     }
-    // Of the two tokens that it owes it has made one and a half.
+    // One and a half of the two reserved tokens have been refilled.
     assert_eq!(at(150 * MS), 150 * MS);
     assert_eq!(at(150 * MS), 250 * MS);
     let waits: Vec<_> = (0..5).map(|_| at(3600 * SECOND)).collect();
@@ -43,7 +43,7 @@ fn rl_006_a_wait_is_never_too_short_and_errors_do_not_add_up() {
     let expected = [0, 333_333_334, 666_666_667, 1_000_000_000, 1_333_333_334, 1_666_666_667, 2_000_000_000];
     assert_eq!(waits, expected.map(Duration::from_nanos));
 
-    // A token lasts a little longer than a second; a call every two seconds always gets one.
+    // A token takes a little longer than a second; a call every two seconds always gets one.
     let odd = bucket(1.0 / 1.031_425, 1);
     for step in 0..60 {
         assert_eq!(odd.when("any", 1, start + 2 * SECOND * step), Duration::ZERO);
@@ -115,7 +115,7 @@ fn rl_006_extreme_rates_and_bursts_are_safe() {
     assert!(waits.is_sorted() && waits[99] > 1_000_000_000 * SECOND);
 }
 
-/// Calls at these times, which may go back: the tokens that are due, in the order of the calls.
+/// Returns the due times of calls at these times, which may decrease, in the order of the calls.
 fn due(bucket: &Bucket, steps: &[i64]) -> Vec<Duration> {
     let start = Instant::now();
     let (mut now, mut latest) = (0_i64, 0_i64);

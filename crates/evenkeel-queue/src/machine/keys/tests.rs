@@ -20,7 +20,7 @@ impl Both {
         Both { keys: Keys::new(hasher), hasher, slots: HashMap::new(), owners: HashMap::new() }
     }
 
-    /// Makes sure that a key is there, with a word about it that is known.
+    /// Inserts a key with known flags.
     fn insert(&mut self, key: u64) {
         let hash = self.hasher.hash_one(key);
         let found = self.keys.find(hash, &key);
@@ -62,7 +62,7 @@ impl Both {
         }
     }
 
-    /// Pages that take up memory, and tables' room.
+    /// Returns the number of allocated pages, and the capacity of the tables.
     fn size(&self) -> (usize, usize) {
         let pages = self.keys.pages.iter().filter(|page| page.blocks.capacity() > 0).count();
         let room = self.keys.index.tables.iter().map(HashTable::capacity).sum();
@@ -104,7 +104,7 @@ fn many_keys_are_found_and_their_memory_is_freed() {
         both.check_all();
         assert_eq!(both.keys.index.tables.len(), TABLES);
         assert_eq!(both.size().0, (count as usize).div_ceil(PAGE), "pages are full before there are more");
-        // Those that stay are here and there in the first pages.
+        // The remaining keys are spread over the first pages.
         let stays = |key: u64| key < 1_000 && key % 7 == round;
         (0..count).filter(|key| !stays(*key)).for_each(|key| both.remove(key));
         both.check_all();

@@ -1,4 +1,4 @@
-//! The order by itself: what moves leave behind stays bounded.
+//! The ready queue by itself: entries left by moves stay bounded.
 
 use super::*;
 

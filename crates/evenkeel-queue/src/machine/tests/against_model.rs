@@ -40,7 +40,7 @@ fn the_machine_matches_the_model() {
     }
 }
 
-/// What a worker has.
+/// The item of a worker.
 struct Held {
     key: u32,
     slot: Slot,
@@ -170,7 +170,7 @@ impl Both {
         Time::from_ticks(self.now)
     }
 
-    /// The time, if the machine wants to know it.
+    /// The time, if the machine needs it.
     fn untimed(&self) -> Time {
         if self.is_frugal && !self.machine.needs_time() { Time::ZERO } else { self.timed() }
     }
@@ -200,7 +200,7 @@ impl Both {
             95..98 => rng.u64(1..1 << 42),
             _ => 1 << 46,
         };
-        // Coarse times make for many keys at one moment.
+        // Coarse times cause many keys with equal times.
         let time = if rng.u8(..3) == 0 { (self.now + wait) / 64 * 64 } else { self.now + wait };
         Time::from_ticks(time.max(self.now))
     }
@@ -273,7 +273,7 @@ impl Both {
         panic!("the machine is busy for ever");
     }
 
-    /// Each call first moves due keys; the model must know how many.
+    /// Each call first moves due keys; the model needs their number.
     fn advance_all(&mut self) {
         while self.advance() {}
     }

@@ -1,10 +1,10 @@
-//! A work queue as one would explain it: sets and lists, searched from the front. Slow, and plain enough to be believed.
+//! A naive work queue: sets and lists, searched from the front. Slow, and simple enough to trust.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::machine::OnReadd;
 
-/// What may be chosen, as in the machine.
+/// The options, as in the machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choices {
     pub(super) merge: OnReadd,
@@ -32,7 +32,7 @@ struct Wait {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backoff {
     Until(u64),
-    /// Something else makes the key ready sooner, so this backoff is never waited for.
+    /// Another cause makes the key ready sooner, so this backoff never completes.
     Cut,
 }
 
@@ -40,7 +40,7 @@ enum Backoff {
 #[derive(Clone, Copy, Debug)]
 struct Run {
     begun: u64,
-    /// It began before the backoff was over, and that is not over yet.
+    /// The run started before the backoff ended, and the backoff has not ended yet.
     is_early: bool,
 }
 
@@ -52,7 +52,7 @@ pub(super) enum End {
     ShutDown,
 }
 
-/// What a worker should be given.
+/// The expected hand-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Given {
     pub(super) key: u32,
@@ -68,17 +68,17 @@ pub(super) struct Model {
     ready: BTreeMap<i32, Vec<Queued>>,
     /// The priority of each key that is ready.
     priorities: BTreeMap<u32, i32>,
-    /// By priority, the tenants that have keys, the next one first.
+    /// By priority, the tenants with keys, the next one first.
     turns: BTreeMap<i32, Vec<u32>>,
     /// Consecutive hand-outs that passed over a lower priority.
     passed: u32,
     /// Keys that were added while they are being processed: since when, with which priority.
     again: BTreeMap<u32, (u64, i32)>,
-    /// Those without an add: their backoff ended.
+    /// Keys without an add: their backoff ended.
     retries_due: BTreeSet<u32>,
     runs: BTreeMap<u32, Run>,
     waiting: BTreeMap<u32, Wait>,
-    /// What waits by time, and then by when it began to wait.
+    /// Delayed keys by time, then in insertion order.
     times: BTreeSet<(u64, u64, u32)>,
     numbers: u64,
     /// Dirty keys of which it is still known since when they are.
@@ -123,7 +123,7 @@ impl Model {
         self.len() + self.again.len()
     }
 
-    /// How many there are of each priority, without those of which there are none.
+    /// Returns the number of keys of each priority that has any.
     pub(super) fn depths(&self) -> BTreeMap<i32, usize> {
         let mut depths = BTreeMap::new();
         for priority in self.priorities.values().chain(self.again.values().map(|(_, priority)| priority)) {
@@ -151,7 +151,7 @@ impl Model {
         self.runs.len()
     }
 
-    /// When the runs began that have not ended, in order.
+    /// Returns the start times of the runs in flight, in order.
     pub(super) fn begins(&self) -> Vec<u64> {
         let mut begins: Vec<_> = self.runs.values().map(|run| run.begun).collect();
         begins.sort_unstable();
@@ -212,12 +212,12 @@ impl Model {
             return self.add(key, priority, now);
         }
         if backoff && self.retries_due.remove(&key) {
-            // The retry of an earlier failure is that of this one, and waits as long.
+            // The retry of an earlier failure becomes that of this one, with its wait.
             self.again.remove(&key);
         }
         let known = self.backoffs.get(&key).copied();
         if let Some(wait) = self.waiting.get(&key).copied() {
-            // One wait for a key, until the earlier of the two times, with the higher of the two priorities.
+            // A key has one wait, until the earlier of the two times, with the higher of the two priorities.
             let state = match (known, backoff) {
                 (_, true) if time <= wait.time => Some(Backoff::Until(time)),
                 (None, true) => Some(Backoff::Cut),
@@ -251,7 +251,7 @@ impl Model {
         self.share_priority(key, priority, now);
     }
 
-    /// A key that waits was given a priority. If it is ready too, it has one priority, the highest.
+    /// Sets the priority of a delayed key. If it is ready too, it has one priority, the highest.
     fn share_priority(&mut self, key: u32, priority: i32, now: u64) {
         if self.priorities.contains_key(&key) {
             self.add_again(key, priority, now);
@@ -284,7 +284,7 @@ impl Model {
         self.times.remove(&(wait.time, wait.number, key));
     }
 
-    /// The first `count` of those that wait become due, which all are by `until`.
+    /// Makes the first `count` delayed keys due; all of them are due by `until`.
     pub(super) fn make_due(&mut self, count: usize, until: u64, now: u64) {
         for _ in 0..count {
             let (time, _, key) = *self.times.first().expect("no more have become due than waited");
@@ -369,7 +369,7 @@ impl Model {
         (priority, since)
     }
 
-    /// The first one of each priority that has any, the highest priority first.
+    /// Returns the first key of each priority that has any, the highest priority first.
     fn fronts(&self) -> Vec<(i32, Queued)> {
         let front = |(priority, line): (&i32, &Vec<Queued>)| {
             let turn = self.turns[priority][0];
@@ -430,8 +430,8 @@ impl Model {
         Some(Given { key, priority, failures: self.failures(key), waited: now.saturating_sub(since) })
     }
 
-    /// A failure of a worker counts unless the backoff of the last one is not over; if that was cut short, unless the run began
-    /// before it was over. A failure that does not count changes nothing: the backoff continues.
+    /// A failure counts unless the backoff of the last one has not ended; if that was cut short, unless the run
+    /// started before its end. A failure that does not count changes nothing: the backoff continues.
     pub(super) fn fail(&mut self, key: u32, now: u64) -> (u32, Option<u64>) {
         let is_known = self.is_dirty(key) || self.is_waiting(key) || self.runs.contains_key(&key);
         if !is_known {
@@ -490,7 +490,7 @@ impl Model {
         now - run.begun
     }
 
-    /// An idle key is idle no longer. What it has failed too long ago is forgotten.
+    /// An idle key becomes active. Failures that are too old are removed.
     fn recall(&mut self, key: u32, now: u64) {
         if let Some(at) = self.idle.iter().position(|(idle, _)| *idle == key) {
             let (_, expiry) = self.idle.remove(at);

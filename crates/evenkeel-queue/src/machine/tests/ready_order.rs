@@ -8,7 +8,7 @@ use rapidhash::quality::RandomState;
 use crate::machine::ready_queue::OrderRules;
 use crate::machine::*;
 
-/// Gives each ticket once, and the first one again whenever it has no other.
+/// Returns each ticket once, and the first one again whenever it has no other.
 #[derive(Default)]
 struct Repeating {
     tickets: Vec<Ticket>,

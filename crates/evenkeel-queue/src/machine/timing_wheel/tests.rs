@@ -10,7 +10,7 @@ use super::super::keys::{Keys, Slot};
 use super::super::time::Time;
 use super::*;
 
-/// The wheel, and beside it what should be in it: by time and, of the same time, in the order in which it was put in.
+/// The wheel, and its expected contents: by time, then in insertion order.
 struct Both {
     wheel: TimingWheel,
     keys: Keys<u32>,
@@ -50,7 +50,7 @@ impl Both {
         }
     }
 
-    /// Removes due keys within the effort. Returns whether those were all.
+    /// Removes due keys within the effort. Returns whether all due keys were removed.
     fn pop(&mut self, mut effort: usize) -> bool {
         while let Some(slot) = self.wheel.pop_due(&mut self.keys, Time::from_ticks(self.now), &mut effort) {
             let (time, number, first) = self.order.pop_first().expect("something is in the wheel");

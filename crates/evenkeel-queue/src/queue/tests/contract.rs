@@ -1,4 +1,4 @@
-//! Keys that are added, handed out and finished: what every queue is made of.
+//! The basic contract: adds, hand-outs and finishes of keys.
 
 use super::*;
 use crate::limiter::Exponential;

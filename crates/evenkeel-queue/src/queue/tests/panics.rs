@@ -225,7 +225,7 @@ fn a_panicking_waker_does_not_prevent_other_wake_ups() {
     assert_eq!(woken.times(), 2);
 }
 
-/// A key that looks at the queue when it is dropped.
+/// A key that reads the queue in its drop.
 #[derive(Clone, Debug)]
 struct Curious(u32, WorkQueue<u32>, Arc<Mutex<Option<WorkQueue<Curious>>>>);
 

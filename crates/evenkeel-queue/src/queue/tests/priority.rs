@@ -280,7 +280,7 @@ async fn pq_011_the_default_limiter_is_per_key_from_5_ms_to_1000_s() {
     assert_eq!(waits[18..], [655_360, 1_000_000, 1_000_000]);
 }
 
-/// Hands out so many keys, adding one of a high priority for each.
+/// Takes this many keys, adding one of a high priority for each.
 fn under_load(queue: &WorkQueue<u32>, times: u32, load: i32) -> Vec<u32> {
     (0..times)
         .map(|n| {

@@ -1,4 +1,4 @@
-//! What queues count and time.
+//! Metrics of queues.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What an inspector shows of a controller.
+//! The controller in an inspector.
 
 use super::*;
 use crate::Manager;

@@ -1,4 +1,4 @@
-//! What is measured.
+//! Metrics of controllers.
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 

@@ -1,4 +1,4 @@
-//! What becomes of a key after its reconcile.
+//! Outcomes of a reconcile, and their effect on the key.
 
 use super::*;
 

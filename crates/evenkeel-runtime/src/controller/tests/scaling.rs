@@ -1,4 +1,4 @@
-//! Children that come and go, under watches that lag.
+//! Children that are created and deleted while watches lag.
 
 use evenkeel_apiserver::{Rule, WatchAction};
 use evenkeel_client::Patch;

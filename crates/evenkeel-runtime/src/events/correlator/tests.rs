@@ -8,7 +8,7 @@ fn correlator() -> Correlator {
     Correlator::new(&SinkOptions::new())
 }
 
-/// What the correlator makes of the event. None if it is spam.
+/// Returns the write of the event; `None` if it is filtered as spam.
 fn one(correlator: &mut Correlator, event: NewEvent, second: u64) -> Option<Write<Event>> {
     let observed = correlator.observe(&occurrence(event, second));
     assert!(observed.writes.len() <= 1);

@@ -12,7 +12,7 @@ fn see(series: &mut Series, event: NewEvent, second: u64) -> Vec<Write<Event>> {
     series.observe(&occurrence(event, second)).writes
 }
 
-/// The one event that is to be created.
+/// Returns the single event to create.
 fn created(mut writes: Vec<Write<Event>>) -> Write<Event> {
     assert_eq!(writes.len(), 1);
     let write = writes.remove(0);

@@ -162,7 +162,7 @@ async fn a_create_with_a_lost_response_is_not_counted_twice() {
     let recorder = core_recorder(&sink, SinkOptions::new());
     warn(&recorder, "R", "n");
     settle().await;
-    // The server has it, though the answer did not arrive.
+    // The server stored it, although the response was lost.
     let name = format!("web.{:x}", at(0).as_nanosecond());
     let event = serde_json::json!({"metadata": {"namespace": "ns", "name": name}, "involvedObject": {}, "count": 1});
     memory.memory(|it| it.stored.insert(key(&event), event));

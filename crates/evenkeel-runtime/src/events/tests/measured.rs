@@ -1,4 +1,4 @@
-//! What is counted.
+//! Metrics of events.
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 

@@ -1,4 +1,4 @@
-//! What is answered, without sockets.
+//! Responses, without sockets.
 
 use super::*;
 

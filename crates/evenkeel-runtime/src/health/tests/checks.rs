@@ -1,4 +1,4 @@
-//! Checks, and those that are ready-made.
+//! Checks, and the built-in ones.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The names and the buckets that dashboards look for.
+//! Metric names and buckets.
 
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ impl Alive for Named {
 
 type TestBook = PoolState<Named, Named, Named>;
 
-/// What is to be done, to be read: `W:A1` for waiter W who gets all of connection 1 named A, `W:a1` for a stream of it.
+/// Formats the actions: `W:A1` for waiter W that gets all of connection 1 named A, `W:a1` for a stream of it.
 fn described(todo: Todo<Named, Named, Named>) -> (Vec<String>, usize) {
     let grants = todo.grants.into_iter().map(|(waiter, grant)| match grant {
         Grant::Http1(id, one) => format!("{}:all of {}{id}", waiter.0, one.0),
@@ -41,11 +41,11 @@ fn waiters_share_one_dial_until_the_protocol_is_known() {
     assert_eq!(described(state.wait(Named('U'))), grants([], 1));
     assert_eq!(described(state.wait(Named('V'))), nothing());
     assert_eq!(described(state.wait(Named('W'))), nothing());
-    // The first goes ahead; the others follow when the server has said how many may.
+    // The first request proceeds; the others follow when the server has sent its stream limit.
     assert_eq!(described(state.dialed_http2(1, Named('A'), now)), grants(["U:stream of A1"], 0));
     assert_eq!(described(state.wait(Named('X'))), nothing());
     assert_eq!(described(state.allow(1, 3)), grants(["V:stream of A1", "W:stream of A1"], 1));
-    // One is waiting for another connection; a stream that ends serves as well.
+    // One request waits for another connection; a freed stream serves it as well.
     assert_eq!(described(state.stream_done(1, now)), grants(["X:stream of A1"], 0));
     assert_eq!(described(state.dialed_http2(2, Named('B'), now)), nothing());
 }
@@ -99,7 +99,7 @@ fn a_failed_dial_fails_all_waiters_of_its_connection() {
     let (failed, todo) = state.dial_failed();
     assert_eq!((failed.len(), described(todo)), (2, nothing()));
     assert!(state.is_empty());
-    // And the next one tries anew.
+    // The next request dials again.
     assert_eq!(described(state.wait(Named('W'))).1, 1);
 }
 
@@ -155,14 +155,14 @@ fn trn_014_a_retired_connection_is_neither_used_nor_returned() {
     let _ = state.dialed_http1(1, Named('A'), now);
     let _ = state.dialed_http1(2, Named('B'), now);
     assert!(matches!(state.acquire(), Some(Grant::Http1(2, _))));
-    // Two are there, one of them in use.
+    // Two connections exist, one of them in use.
     assert_eq!(described(state.retire(3).1), nothing());
     assert_eq!(described(state.give_back(2, Named('B'), now)), nothing());
     assert!(state.acquire().is_none());
 }
 
-/// Whatever happens in whatever order, the state overbooks nothing, serves no request twice, and leaves no request waiting for
-/// something that is not on its way.
+/// For any sequence of events, the state overbooks no connection, serves no request twice, and leaves no request
+/// waiting without a pending connection.
 mod any_history {
     use std::cell::Cell;
     use std::collections::BTreeMap;
@@ -224,9 +224,9 @@ mod any_history {
         last_id: Id,
         dials: usize,
         next_waiter: usize,
-        /// Who waits and has not given up.
+        /// The waiters that were not cancelled.
         waiting: BTreeMap<usize, Rc<Cell<bool>>>,
-        /// Connections by id: what the server allows, if they are shared.
+        /// Connections by id: the server's stream limit, if they are shared.
         open: BTreeMap<Id, Option<Option<usize>>>,
         /// Connections in use, as often as they are.
         used: Vec<Id>,
@@ -323,7 +323,7 @@ mod any_history {
             self.carry_out(todo);
         }
 
-        /// Who waits has something to wait for: a connection being made, or the word of a server.
+        /// Every waiter has a cause to wait for: a pending dial, or the settings of a server.
         fn check(&self) {
             let young = self.open.iter().any(|(id, kind)| *id > self.retired && *kind == Some(None));
             assert!(self.waiting.is_empty() || self.dials > 0 || young, "{} wait for nothing", self.waiting.len());

@@ -16,7 +16,7 @@ where
         Err(error) => error.fault(),
         Ok(response) => fault_of(&text(response).await.unwrap_err()).unwrap(),
     };
-    // The request was sent once, and the connection is gone.
+    // The request was sent once, and the connection is closed.
     assert_eq!(server.accepted(), 1);
     eventually("the close", || pool.stats().connections == 0 && pool.stats().in_flight == 0).await;
     fault
@@ -205,7 +205,7 @@ async fn a_goaway_with_an_error_loses_requests_the_server_may_have_seen() {
     let serve = async |_, mut stream: TcpStream| {
         stream.write_all(&frame(SETTINGS, 0, 0, &[])).await?;
         read_until_headers(&mut stream).await?;
-        // Stream 1 was seen; then something went wrong.
+        // The server processed stream 1; then it failed.
         stream.write_all(&frame(GOAWAY, 0, 0, &[0, 0, 0, 1, 0, 0, 0, 2])).await
     };
     assert_eq!(fault(&http2_only(), serve).await, TransportFault::Http2Lost);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Answers every request on a connection with `ok`.
+/// Responds to every request on a connection with `ok`.
 async fn always_ok(_: usize, mut stream: TcpStream) -> io::Result<()> {
     loop {
         read_head(&mut stream).await?;
@@ -27,7 +27,7 @@ async fn trn_019_an_http1_connection_is_not_reused_after_a_timeout() {
     let server = RawServer::start(async |number, mut stream: TcpStream| {
         read_head(&mut stream).await?;
         if number == 0 {
-            // Never an answer; the client has to go.
+            // Never responds; the client has to close.
             stream.read_u8().await?;
         }
         stream.write_all(OK).await
@@ -36,7 +36,7 @@ async fn trn_019_an_http1_connection_is_not_reused_after_a_timeout() {
     let pool = over_tcp(server.address, &Connections::default());
     {
         let mut call = std::pin::pin!(pool.send(get("/slow")));
-        // The request is under way when its time is over.
+        // The request is in flight when its timeout expires.
         eventually("the request", || {
             assert!(poll_once(call.as_mut()).is_none());
             pool.stats().in_flight == 1
@@ -164,7 +164,7 @@ async fn a_write_on_a_connection_that_is_found_closed_neither_hangs_nor_is_lost(
     let pool = over_tcp(server.address, &Connections::default());
     text(pool.send(get("/")).await.unwrap()).await.unwrap();
     CLOSED.notified().await;
-    // No task has run between the close and this: the driver of the connection sees both at once.
+    // No task has run between the close and this: the driver of the connection observes both at once.
     let post = Request::post("/").body(Body::full("{}")).unwrap();
     let answer = tokio::time::timeout(Duration::from_secs(30), pool.send(post)).await.unwrap().unwrap();
     assert_eq!(text(answer).await.unwrap(), "ok");
@@ -235,7 +235,7 @@ async fn a_connection_with_an_unread_request_is_closed_after_an_early_response()
     let post = Request::post("/").body(Body::full(vec![b'x'; 1 << 20])).unwrap();
     assert_eq!(text(pool.send(post).await.unwrap()).await.unwrap(), "ok");
     assert_eq!((pool.stats().connections, pool.stats().in_flight), (1, 0));
-    // It is not used again before it is ready, which it never is, and not kept for ever.
+    // The connection is not reused before it is ready, which it never is, and not kept forever.
     tokio::time::sleep(Duration::from_secs(100)).await;
     assert_eq!(pool.stats().connections, 0);
 }

@@ -4,7 +4,8 @@ use tokio::sync::mpsc;
 
 use super::*;
 
-/// A server in memory that says one word to everybody and then keeps quiet, and allows so many streams.
+/// Returns a pool with a server in memory that sends one chunk per response and then nothing, and allows this many
+/// streams.
 fn watching(connections: &Connections, allowed: u32) -> Pool {
     in_memory(connections, true, move |io| {
         tokio::spawn(serve_http(io, Some(allowed), async |_| Response::new(Word::new("hello"))));
@@ -41,7 +42,7 @@ async fn trn_018_fifty_watches_started_at_once_share_one_connection() {
     assert_eq!(server.connections().accepted, 1);
     assert_eq!(pool.stats().in_flight, 50);
 
-    // Nothing is left when the pool and the watches are gone, whichever goes first.
+    // Nothing remains after the pool and the watches are dropped, in either order.
     drop(pool);
     drop(watches);
     eventually("the close", || server.connections().open == 0).await;
@@ -64,7 +65,7 @@ async fn beyond_the_servers_stream_limit_another_connection_is_opened() {
     for watch in &mut watches {
         assert_eq!(first_word(watch).await, "hello");
     }
-    // A stream that ends makes room for another.
+    // A stream that ends frees its slot.
     watches.truncate(9);
     eventually("the end", || pool.stats().in_flight == 9).await;
     watches.extend(all_at_once(&pool, 3, watch).await);
@@ -132,7 +133,7 @@ async fn trn_018_an_unacknowledged_ping_closes_the_connection_and_the_next_reque
     let begin = tokio::time::Instant::now();
     let error = response.body_mut().frame().await.unwrap().unwrap_err();
     assert_eq!(fault_of(&error), Some(TransportFault::Http2Lost), "{error:?}");
-    // 30 s of silence and 15 s for the answer; hyper's timers have a grain of 1 ms.
+    // 30 s of silence and 15 s for the acknowledgement; hyper's timers have a resolution of 1 ms.
     assert!((45_000..45_100).contains(&begin.elapsed().as_millis()), "{:?}", begin.elapsed());
     let mut response = pool.send(watch("/")).await.unwrap();
     assert_eq!(first_word(&mut response).await, "hello");
@@ -187,7 +188,7 @@ async fn a_server_without_http2_settings_times_out() {
         let pool = pool.clone();
         async move { pool.send(watch("/")).await.map(|_| ()) }
     });
-    // The second waits for the server's word, and for another connection when it does not come.
+    // The second request waits for the server's settings, and for another connection when they do not arrive.
     tokio::time::sleep(Duration::from_secs(29)).await;
     assert_eq!(pool.stats().dials, 1);
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -196,7 +197,7 @@ async fn a_server_without_http2_settings_times_out() {
     second.abort();
 }
 
-/// Readers who do not read, each with a window full of bytes, do not hold up one who does.
+/// Unread watches, each with a full window, do not block a watch that is read.
 #[tokio::test]
 async fn stalled_watches_do_not_block_the_others() {
     let connections = Connections { max_streams: 8, ..http2_only() };
@@ -311,7 +312,7 @@ async fn any_request_unprocessed_at_goaway_is_retried() {
             if number == 0 {
                 io.write_all(&frame(SETTINGS, 0, 0, &[])).await.unwrap();
                 read_until_headers(&mut io).await.unwrap();
-                // The last stream that it will answer is 0: the request was not looked at.
+                // The last processed stream is 0: the request was not processed.
                 io.write_all(&frame(GOAWAY, 0, 0, &[0; 8])).await.unwrap();
                 let mut rest = Vec::new();
                 let _ = io.read_to_end(&mut rest).await;

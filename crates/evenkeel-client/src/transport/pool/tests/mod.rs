@@ -39,7 +39,7 @@ where
     }
 }
 
-/// A pool whose connections lead to a server in memory, which gets the other end of each.
+/// Returns a pool whose connections lead to a server in memory; `serve` gets the other end of each.
 fn in_memory<F>(connections: &Connections, http2: bool, serve: F) -> Pool
 where
     F: Fn(DuplexStream) + Send + Sync + 'static,
@@ -122,7 +122,7 @@ where
     };
 }
 
-/// A body that says a word and then nothing, for as long as it is not dropped.
+/// A body with one chunk that stays open until it is dropped.
 struct Word(Option<Bytes>);
 
 impl Word {
@@ -194,14 +194,14 @@ async fn read_head<R: tokio::io::AsyncRead + Unpin>(stream: &mut R) -> io::Resul
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// Waits until something has become true, as fast as others can make it true.
+/// Waits until a condition holds, yielding to other tasks.
 async fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
     let wait = async {
         while !is_true() {
             tokio::task::yield_now().await;
         }
     };
-    // Never reached unless something is broken, however busy the machine is.
+    // Reached only by a defect, however busy the machine is.
     tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("{what} did not happen"));
 }
 

@@ -1,4 +1,4 @@
-//! Runtimes that come and go, and pools that do.
+//! Runtimes and pools that start and end.
 
 use tokio::runtime::Runtime;
 
@@ -8,7 +8,7 @@ fn current_thread() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// A server on a runtime of its own, which sends one word to each request, and a second one on demand.
+/// A server on its own runtime, which sends one chunk to each request, and a second one on demand.
 struct Elsewhere {
     server: RawServer,
     more: Arc<tokio::sync::Semaphore>,
@@ -65,7 +65,7 @@ fn a_pool_made_outside_of_any_runtime_outlives_each_of_them() {
             runtime.block_on(ok(&pool));
             assert_eq!(pool.stats().dials, round);
             drop(runtime);
-            // With the runtime its connections are gone, and all memory of it.
+            // Dropping the runtime removes its connections and all state of it.
             assert_eq!((pool.stats().connections, pool.stats().in_flight), (0, 0));
             assert!(pool.inner.lock().runtimes.is_empty());
         }
@@ -82,7 +82,7 @@ fn a_runtime_that_is_not_polled_blocks_no_other() {
         let awake = current_thread();
         awake.block_on(ok(&pool));
         assert_eq!(pool.stats().dials, 2);
-        // The first one's connection is still good when it wakes up.
+        // The first runtime's connection is still usable when it is polled again.
         asleep.block_on(ok(&pool));
         assert_eq!((pool.stats().dials, pool.stats().connections), (2, 2));
     }
@@ -169,7 +169,7 @@ fn trn_014_retired_connections_finish_their_streams_and_accept_no_new_ones() {
             eventually("the close", || pool.stats().connections == 1).await;
             ok(&pool).await;
             assert_eq!(pool.stats().dials, 2);
-            // Nothing is under way now: the next retirement closes at once.
+            // Nothing is in flight now: the next retirement closes at once.
             pool.retire();
             eventually("the close", || pool.stats().connections == 0).await;
         });
@@ -189,7 +189,7 @@ fn a_body_may_end_on_another_runtime() {
     }
 }
 
-/// Whatever happens to requests on many threads, everything is given back and nothing hangs.
+/// For requests on many threads with any outcome, everything is returned and nothing hangs.
 #[test]
 fn concurrent_cancelled_requests_leave_no_state() {
     for http2 in [false, true] {
@@ -205,7 +205,7 @@ fn concurrent_cancelled_requests_leave_no_state() {
                     let lane = if number.is_multiple_of(3) { Lane::Streams } else { Lane::Calls };
                     let request = Request::get("/").extension(lane).body(Body::empty()).unwrap();
                     let mut call = std::pin::pin!(pool.send(request));
-                    // Some give up after a few turns, some drop their answers, some read them.
+                    // Some are cancelled after a few polls, some drop their responses, some read them.
                     for _ in 0..number % 8 {
                         if let Some(answer) = poll_once(call.as_mut()) {
                             drop(answer.unwrap());

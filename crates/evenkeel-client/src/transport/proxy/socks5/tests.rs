@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Plays a whole handshake: what we write, with these answers in between.
+/// Runs a whole handshake with these replies, and returns what was written.
 fn play(mut handshake: Handshake<'_>, mut answers: &[u8]) -> (Vec<u8>, Result<usize, Failure>) {
     let (mut written, mut input) = (Vec::new(), Vec::new());
     loop {
