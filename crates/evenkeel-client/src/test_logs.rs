@@ -1,14 +1,14 @@
-//! Logs in tests that run at the same time.
+//! Log capture in concurrent tests.
 
 use std::sync::OnceLock;
 
 use tracing::subscriber::DefaultGuard;
 use tracing::{Dispatch, Subscriber};
 
-/// Lets a subscriber hear what this thread logs, until the guard is dropped.
+/// Captures the log of this thread with a subscriber, until the guard is dropped.
 ///
-/// While a process has only one subscriber, tracing asks the first thread that reaches a log line whether any subscriber wants
-/// it, and remembers a no from a thread without one for everybody. Two more that live for ever make it ask all of them.
+/// While a process has a single subscriber, tracing caches the interest of the first thread that reaches a log line for all
+/// threads, also of a thread without a subscriber. Two more subscribers that are never dropped disable that cache.
 pub(crate) fn listen(subscriber: impl Subscriber + Send + Sync) -> DefaultGuard {
     static OTHERS: OnceLock<[Dispatch; 2]> = OnceLock::new();
     OTHERS.get_or_init(|| [deaf(), deaf()]);
@@ -19,7 +19,7 @@ fn deaf() -> Dispatch {
     Dispatch::new(Deaf)
 }
 
-/// Wants nothing.
+/// A subscriber without interest.
 struct Deaf;
 
 impl Subscriber for Deaf {
