@@ -174,7 +174,7 @@ impl Sample {
     }
 }
 
-/// Checks that the server responds and serves Foos. An informer would retry for ever.
+/// Checks that the server responds and serves Foos. An informer would retry forever.
 async fn check_foos(cluster: &Cluster, namespace: Option<&str>) -> Outcome {
     let (foos, one) = (cluster.client().api::<Foo>(), ListParams::default().limit(1));
     let answer = match namespace {

@@ -77,7 +77,7 @@ impl Output {
 }
 
 impl Writing {
-    /// Waits for a write error, possibly for ever. Detects a closed pipe without writing.
+    /// Waits for a write error, possibly forever. Detects a closed pipe without writing.
     pub(crate) async fn failed(&mut self) -> io::Error {
         tokio::select! {
             outcome = &mut self.0 => match outcome {

@@ -37,7 +37,7 @@ fn of(api_version: &str, kind: &str) -> &'static Message {
     Message::of_kind(api_version, kind).unwrap()
 }
 
-/// The JSON of a message, which tree and text agree on.
+/// Returns the JSON of a message, on which tree and text agree.
 fn show(message: &'static Message, bytes: &[u8]) -> Value {
     let tree: Value = from_slice(message, bytes).unwrap();
     let mut text = Vec::new();
@@ -46,7 +46,7 @@ fn show(message: &'static Message, bytes: &[u8]) -> Value {
     tree
 }
 
-/// The error that both readers have.
+/// Returns the error of both readers.
 fn refuse(message: &'static Message, bytes: &[u8]) -> ProtobufError {
     let error = from_slice::<Value>(message, bytes).unwrap_err();
     assert_eq!(write_json(message, bytes, None, &mut Vec::new()), Err(error.clone()));

@@ -18,10 +18,10 @@ use shuttle::rand::Rng;
 use shuttle::sync::{Arc, Barrier, Mutex, mpsc};
 use shuttle::{future, rand, thread};
 
-/// How many orders of each kind are tried out.
+/// Number of schedules of each kind.
 const ORDERS: usize = 2_000;
 
-/// Tries out a scenario in many orders: at random, and with few changes between threads at unlikely points.
+/// Runs a scenario under many schedules: random ones, and ones with few context switches at unlikely points.
 fn try_out(scenario: fn()) {
     shuttle::check_random(scenario, ORDERS);
     shuttle::check_pct(scenario, ORDERS, 3);
@@ -35,7 +35,7 @@ struct Book(Arc<Mutex<Pages>>);
 struct Pages {
     /// How often each key was added.
     added: BTreeMap<u32, u32>,
-    /// How often it had been when it was last handed out.
+    /// How often it had been added at its last hand-out.
     seen: BTreeMap<u32, u32>,
     in_hand: BTreeSet<u32>,
     runs: Vec<u32>,
@@ -62,7 +62,7 @@ impl Book {
         pages.runs.push(*item.key());
     }
 
-    /// How many runs there have been.
+    /// Returns the number of runs.
     fn put_back(&self, item: Item<u32>, finish: impl FnOnce(Item<u32>)) -> usize {
         let runs = {
             let mut pages = self.0.lock().unwrap();
@@ -77,7 +77,7 @@ impl Book {
         self.0.lock().unwrap().runs.iter().filter(|run| **run == key).count()
     }
 
-    /// Every key was handed out after it was last added.
+    /// Asserts that every key was handed out after its last add.
     fn close(&self, queue: &WorkQueue<u32>) {
         let pages = self.0.lock().unwrap();
         assert_eq!(pages.seen, pages.added, "a key was lost");
@@ -176,7 +176,7 @@ fn worker_until(last: usize, queue: &WorkQueue<u32>, book: &Book) -> future::Joi
     })
 }
 
-/// A worker that leaves early, and works if it is given something before.
+/// A worker that stops early, and processes a key if it gets one before.
 fn impatient_worker_until(last: usize, queue: &WorkQueue<u32>, book: &Book) -> future::JoinHandle<()> {
     let (queue, book) = (queue.clone(), book.clone());
     future::spawn(async move {
@@ -320,7 +320,7 @@ fn a_key_is_due_at_its_time_although_another_was_due_first() {
         book.add(1, |key| queue.add_after(key, 2 * TICK));
         clock.pass(TICK);
         clock.pass(TICK);
-        // No more time passes.
+        // The time does not advance any more.
         join_all(workers);
         book.close(&queue);
     });
@@ -484,7 +484,7 @@ fn there_is_always_a_timekeeper() {
         clock.pass(TICK);
         clock.pass(TICK);
         producing.join().unwrap();
-        // Nothing else happens any more but that time passes.
+        // Nothing but time advances from here on.
         clock.pass(3 * TICK);
         join_all(workers);
         book.close(&queue);
@@ -533,7 +533,7 @@ fn delayed_keys_are_handed_out_at_once_by_a_flushing_drain() {
             thread::spawn(move || [0, 1, 2].map(|key| book.add(key, |key| queue.add_after(key, TICK))))
         };
         producer.join().unwrap();
-        // No time passes at all.
+        // The time does not advance.
         future::block_on(queue.drain(DrainDelayed::Flush).into_future()).unwrap();
         join_all(workers);
         book.close(&queue);

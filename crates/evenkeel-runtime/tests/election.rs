@@ -98,7 +98,7 @@ async fn le_001_invalid_configurations_are_rejected_before_any_request() {
     assert_eq!(server.requests().len(), before);
 }
 
-/// When each candidate led, as the world saw it.
+/// Name, fencing token, start and end of each term.
 type Log = Arc<Mutex<Vec<(String, u64, Instant, Instant)>>>;
 
 async fn campaign(client: Client, name: String, log: Log) {

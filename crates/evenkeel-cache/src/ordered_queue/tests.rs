@@ -59,7 +59,7 @@ fn rfq_002_a_limit_of_one_pops_one_by_one() {
     queue.add(object("foo@1"));
     queue.update(object("bar@2"));
     assert_eq!(queue.pop(1).unwrap().deltas.len(), 1);
-    // No limit at all would be no progress at all.
+    // A limit of zero would make no progress.
     assert_eq!(queue.pop(0).unwrap().deltas.len(), 1);
     assert!(queue.pop(1).is_none());
 }

@@ -61,7 +61,7 @@ pub(crate) fn error(status: Status) -> Event {
     Ok(WatchEvent::Error(Box::new(status)))
 }
 
-/// An object that cannot be read.
+/// An object that cannot be decoded.
 pub(crate) fn unreadable(name: &str) -> StreamError {
     StreamError::Object {
         offset: 0,
@@ -447,7 +447,7 @@ impl Desk {
         tokio::time::sleep(time).await;
     }
 
-    /// Lets everything happen that takes no time.
+    /// Lets all ready tasks run without advancing the time.
     pub(crate) async fn settle(&self) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

@@ -92,7 +92,7 @@ impl View {
         }
     }
 
-    /// Waits for a write error, possibly for ever. Nothing is printed afterwards.
+    /// Waits for a write error, possibly forever. Nothing is printed afterwards.
     pub(super) async fn failed(&mut self) -> io::Error {
         let error = match self {
             View::Plain { writing, .. } => writing.failed().await,

@@ -1,4 +1,4 @@
-//! Headers as requests get them, and files that change under a client.
+//! Headers of requests, and files that change while a client uses them.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

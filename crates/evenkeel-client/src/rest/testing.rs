@@ -108,7 +108,7 @@ pub(super) enum Step {
     Trailers,
     /// Pending once.
     Wait,
-    /// Pending for ever.
+    /// Pending forever.
     Hang,
     Fail(BoxError),
 }

@@ -20,7 +20,7 @@ use tracing::{Event, Metadata, Subscriber};
 /// A text in place of a credential, or part of one. Valid as a token, a password, a header and in a URL.
 pub(crate) const CANARY: &str = "C4N4RY-in-the-m1ne";
 
-/// Everything that is logged in this program.
+/// The log of this program.
 static LOG: Mutex<String> = Mutex::new(String::new());
 /// Secrets chosen by the server, such as keys and tokens.
 static OTHERS: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -121,7 +121,7 @@ fn forms() -> Vec<String> {
     forms
 }
 
-/// There is no canary in this text.
+/// Asserts that a text contains no canary.
 #[track_caller]
 pub(crate) fn assert_clean(what: &str, text: &str) {
     for form in forms() {
@@ -132,7 +132,7 @@ pub(crate) fn assert_clean(what: &str, text: &str) {
     }
 }
 
-/// Neither form of `Debug` shows a canary.
+/// Asserts that neither form of `Debug` shows a canary.
 #[track_caller]
 pub(crate) fn assert_hidden(what: &str, value: &dyn Debug) {
     assert_clean(what, &format!("{value:?}"));

@@ -78,7 +78,7 @@ fn answers() -> Vec<(u16, String, String)> {
         protobuf(format!("k8s\0{CANARY}")),
         // Claims to be a Secret, and is not.
         protobuf(format!("k8s\0\n\x0c\n\x02v1\x12\x06Secret\x12{}{CANARY}", length(CANARY.len()))),
-        // A Secret with a name, and with something in it that is no map.
+        // A Secret with a name, whose data is not a map.
         protobuf(format!(
             "k8s\0\n\x0c\n\x02v1\x12\x06Secret\x12{}\n\x03\n\x01a\x12{}{CANARY}",
             length(CANARY.len() + 7),

@@ -181,7 +181,7 @@ async fn sec_5_sec_9_a_client_key_is_never_shown() {
     }
     assert!(users(&server).iter().all(|user| !user.is_empty() && user != "system:anonymous"), "{:?}", users(&server));
 
-    // A key that is spoiled in all the ways that keys are.
+    // A client key that is damaged in various ways.
     let other = ApiServer::builder().tls().start().await.unwrap();
     let other_key = match Config::from_kubeconfig_str(&other.kubeconfig(), &Overrides::default()).unwrap().tls.identity
     {

@@ -15,7 +15,7 @@ async fn secure() -> (ApiServer, Client) {
     (server, client)
 }
 
-/// Opens as many watches at the same time.
+/// Opens this many watches concurrently.
 async fn open(maps: &Api<ConfigMap>, count: usize) -> Vec<WatchStream<ConfigMap>> {
     let mut opening = JoinSet::new();
     for _ in 0..count {

@@ -148,7 +148,7 @@ async fn trn_016_a_rotated_token_is_read_after_a_401() {
     assert_eq!(tap.attempts().len() - before, 2);
 }
 
-/// The test that runs this program a second time, in an environment of its own.
+/// The test that this program runs again in a process with its own environment.
 const INFERRED: &str = "credentials::a_client_is_inferred_from_the_environment";
 
 #[tokio::test]

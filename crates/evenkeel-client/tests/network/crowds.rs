@@ -1,4 +1,4 @@
-//! Many at once, on several threads.
+//! Concurrent requests on several threads.
 
 use evenkeel_apiserver::ApiServer;
 use evenkeel_client::config::HttpVersions;
@@ -27,7 +27,7 @@ async fn large_writes_and_reads_share_a_connection_and_its_window() {
             writing.spawn(async move {
                 let name = format!("large-{n:02}");
                 let mut large = config_map(&name);
-                // Something that does not get much smaller by compression.
+                // Text that does not compress well.
                 let text: String =
                     (0..200_000u32).map(|i| char::from(b'a' + (i.wrapping_mul(i + n) % 23) as u8)).collect();
                 large.data.as_mut().unwrap().insert("k".into(), text.clone());

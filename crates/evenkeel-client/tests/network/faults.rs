@@ -38,7 +38,7 @@ impl House {
         [House::new(HttpVersions::Http1Only).await, House::new(HttpVersions::Any).await]
     }
 
-    /// How many attempts this takes.
+    /// Returns the number of attempts that this takes.
     async fn attempts<F: IntoFuture>(&self, call: F) -> (F::Output, usize) {
         let before = self.tap.attempts().len();
         let outcome = soon(call.into_future()).await;
@@ -115,7 +115,7 @@ async fn rrt_004_a_read_survives_lost_connections_and_a_write_does_not() {
     }
     let [house, _] = House::both().await;
     house.server.faults().add(Rule::new(Action::Drop).times(2));
-    // The pool itself repeats the first, which went over a connection that may have been closed before.
+    // The pool itself retries the first request, because its connection may have been closed before.
     let (read, attempts) = house.attempts(house.maps.get("a")).await;
     assert_eq!(read.unwrap().key().name(), "a");
     assert_eq!(attempts, 2);

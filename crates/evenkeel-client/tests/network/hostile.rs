@@ -68,7 +68,7 @@ async fn chc_04_a_read_is_retried_after_a_reset_and_a_write_is_not() {
 
 #[tokio::test]
 async fn a_read_on_a_closed_idle_connection_is_retried() {
-    // Closed by the server in the moment in which it is used again: nothing is awaited, and the request succeeds.
+    // The server closes the connection while it is reused: there is no wait, and the request succeeds.
     let raw = Raw::start([say(found()), vec![Act::Close], say(found())]).await;
     let maps = maps(&raw, |config| config.retry.max_retries = 0);
     soon(maps.get("a").into_future()).await.unwrap();
@@ -99,7 +99,7 @@ async fn res_007_a_partial_response_is_an_error() {
         let error = soon(maps(&raw, |_| ()).list(&ListParams::default())).await.unwrap_err();
         assert_eq!(fault(&error), TransportFault::Closed, "{error}");
     }
-    // Chunks that end as they should, of a list that does not.
+    // Properly terminated chunks of a truncated list.
     let mut cut = chunked("application/json", &[first]);
     cut.extend_from_slice(b"0\r\n\r\n");
     let raw = Raw::start([say(cut)]).await;
@@ -121,7 +121,7 @@ async fn wch_007_a_truncated_event_is_not_delivered() {
             assert!(matches!(watch.end(), Some(WatchEnd::Lost(_))), "{:?}", watch.end());
         }
     }
-    // HTTP is content, the event is not.
+    // The HTTP body is complete, the event is not.
     let mut cut = chunked("application/json", &[&event, half]);
     cut.extend_from_slice(b"0\r\n\r\n");
     let raw = Raw::start([say(cut)]).await;
@@ -159,7 +159,7 @@ async fn a_server_without_a_response_exceeds_the_timeout() {
         let error = refused(&raw, |config| config.timeout = Some(late)).await;
         assert!(matches!(error, Error::Timeout { limit, .. } if limit == late), "{error}");
     }
-    // A body that falls silent, in a call that has all the time in the world.
+    // A body that stalls, in a request without a timeout.
     let raw = Raw::start([vec![Act::Say(body), Act::Hang]]).await;
     let error = refused(&raw, |config| config.connections.body_idle_timeout = late).await;
     assert_eq!(fault(&error), TransportFault::Timeout, "{error}");

@@ -1,4 +1,4 @@
-//! Layers of the user's own, around connections.
+//! Custom layers around connections.
 
 use std::task::{Context, Poll};
 

@@ -8,7 +8,7 @@ use http::Version;
 use crate::scenario::everything;
 use crate::support::{Tap, config, deserted, soon};
 
-/// Everything in both forms.
+/// Runs the scenario in both wire formats.
 async fn all_of_it_over(server: fn() -> Builder, http: HttpVersions, expected: Version) {
     for wire in [Wire::Automatic, Wire::Protobuf] {
         all_of_it_in(wire, server(), http, expected).await;

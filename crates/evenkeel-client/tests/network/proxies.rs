@@ -120,7 +120,7 @@ async fn socks5(mut stream: TcpStream, targets: &Mutex<Vec<String>>) -> std::io:
     tunnel(stream, &target, targets).await
 }
 
-/// A text behind its length.
+/// Encodes a text after its length.
 async fn text(stream: &mut TcpStream) -> std::io::Result<String> {
     let mut bytes = vec![0; stream.read_u8().await?.into()];
     stream.read_exact(&mut bytes).await?;

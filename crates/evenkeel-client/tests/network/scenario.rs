@@ -1,4 +1,4 @@
-//! Everything a client does, once, against a server that behaves.
+//! Every operation of a client, against a server without faults.
 
 use std::sync::Arc;
 

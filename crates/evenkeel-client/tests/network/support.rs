@@ -85,7 +85,7 @@ pub(crate) fn client(server: &ApiServer) -> Client {
     Client::new(config(server)).unwrap()
 }
 
-/// How many connections there have been since.
+/// Returns the number of connections opened since.
 pub(crate) fn accepted_since(server: &ApiServer, before: ConnectionCounts) -> u64 {
     server.connections().accepted - before.accepted
 }
@@ -109,7 +109,7 @@ pub(crate) struct Attempt {
 }
 
 impl Tap {
-    /// A client with this tap on its line.
+    /// Returns a client with this recording layer.
     pub(crate) fn client(&self, config: Config) -> Client {
         ClientBuilder::new(config).unwrap().layer(self.clone()).build().unwrap()
     }

@@ -34,7 +34,7 @@ async fn refused(config: Config) -> (TransportFault, String) {
     }
 }
 
-/// An authority, and a server with a certificate of it that is valid in these years and for these names.
+/// A CA, and a server with a certificate of it that is valid in these years and for these names.
 struct Vouched {
     url: String,
     ca: String,
@@ -117,7 +117,7 @@ async fn another_ca_is_not_trusted() {
     let (fault, text) = refused(config).await;
     assert_eq!(fault, TransportFault::Tls, "{text}");
     assert!(text.contains("127.0.0.1") && text.contains("certificate"), "{text}");
-    // Nor is the world's.
+    // Nor are the system's CAs.
     let mut config = without_credentials(&server);
     config.tls.ca = None;
     let (fault, text) = refused(config).await;

@@ -46,7 +46,7 @@ fn free_entries_are_used_before_evicting() {
     let decoded_cache = DecodedCache::default();
     let ids: Vec<u64> = (0..100).collect();
     let _values: Vec<_> = ids.iter().map(|id| remember(&decoded_cache, *id)).collect();
-    // Objects that are replaced by newer ones, over and over, and read in between.
+    // Objects that are repeatedly replaced by newer ones, and read in between.
     for newer in 100..10_000 {
         decoded_cache.remove(newer - 1);
         remember(&decoded_cache, newer);

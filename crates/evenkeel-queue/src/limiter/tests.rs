@@ -51,7 +51,7 @@ fn rl_002_wqu_012_every_failure_doubles_the_wait_up_to_the_longest() {
     let limiter = Exponential::new(MS, SECOND);
     let expected = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000].map(|wait| wait * MS);
     assert_eq!(waits(&limiter, 12), expected);
-    // A count that was lost counts as the first.
+    // A lost count is treated as the first failure.
     assert_eq!(limiter.when("one", 0, Instant::now()), MS);
 }
 
@@ -142,7 +142,7 @@ fn rl_009_wqu_016_the_inner_limiter_is_unaffected_by_the_cap() {
     let limiter = MaxWait::new(Arc::new(Bucket::new(1.0, 1).unwrap()), 2 * SECOND);
     let waits: Vec<_> = (0..5).map(|_| limiter.when("one", 1, now)).collect();
     assert_eq!(waits, [0, 1, 2, 2, 2].map(|wait| wait * SECOND));
-    // Its tokens are taken, and so the sixth is due after five seconds, not after three.
+    // Its tokens are reserved, so the sixth is due after five seconds, not after three.
     assert_eq!(limiter.when("one", 1, now + 4 * SECOND), SECOND);
     let spy = Arc::new(Spy::default());
     let limiter = MaxWait::new(Arc::clone(&spy), SECOND);

@@ -58,7 +58,7 @@ impl Since {
     }
 }
 
-/// Takes and finishes all that can be handed out now.
+/// Takes and finishes all ready keys.
 fn take_all<K: Key>(queue: &WorkQueue<K>) -> Vec<K> {
     std::iter::from_fn(|| queue.try_next().map(done)).collect()
 }

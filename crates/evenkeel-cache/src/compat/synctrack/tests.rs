@@ -26,7 +26,7 @@ fn syn_001_done_when_the_upstream_is_done_and_nothing_is_outstanding() {
     assert!(!tracker.has_synced());
     tracker.finished(&"c");
     assert!(tracker.has_synced() && poll(waiting).is_ready());
-    // Once done, always done, and nothing is kept any more.
+    // Once done, it stays done, and nothing is retained.
     tracker.start("d");
     assert!(tracker.has_synced() && tracker.lock().keys.is_empty());
 }

@@ -120,7 +120,7 @@ async fn wai_006_an_error_names_incomplete_conditions_and_reasons() {
     assert_eq!((error.to_string().as_str(), error.cause().to_string().as_str()), ("timed out waiting: a", "shutdown"));
 }
 
-/// Notes log lines: level, message, fields.
+/// Records log lines: level, message, fields.
 #[derive(Clone, Default)]
 struct Ear(Arc<Mutex<Vec<String>>>);
 

@@ -173,7 +173,7 @@ async fn inf_026_each_handler_receives_in_order() {
     assert_eq!(recorder.log(), expected);
 }
 
-/// The same with threads that really run at the same time, so that handlers join between a commit and its telling.
+/// The same with parallel threads, so that handlers are added between a commit and its notification.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn inf_016_handlers_added_from_other_threads_receive_everything_once() {
     const PODS: usize = 2000;

@@ -25,7 +25,7 @@ async fn inf_019_a_registration_can_be_removed_repeatedly_and_at_any_time() {
     assert_eq!(recorder.log(), ["initial a@1", "initial a@1"]);
 }
 
-/// An informer with a handler that is in its first call and has ten more waiting.
+/// An informer with a handler in its first call and ten queued notifications.
 async fn blocked() -> (RunningInformers, super::super::Registration, Recorder, std::sync::mpsc::Sender<()>) {
     let source = source();
     (0..11).for_each(|i| drop(source.add(pod(&format!("p{i}"))).unwrap()));

@@ -178,7 +178,7 @@ async fn the_same_version_with_other_contents_is_still_written() {
 
 #[tokio::test(start_paused = true)]
 async fn ref_005_a_sink_need_not_implement_every_method() {
-    /// A store that can do no more than it must.
+    /// A sink with the required methods only.
     struct Least(Vec<String>);
     impl crate::reflector::DeltaSink for Least {
         fn push(&mut self, delta: Delta) -> Result<(), crate::reflector::SinkError> {

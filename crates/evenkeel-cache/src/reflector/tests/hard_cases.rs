@@ -134,7 +134,7 @@ async fn ihc_21_initial_events_of_a_watch_without_version_do_not_move_the_versio
     assert_eq!(desk.status.last_sync_resource_version(), "9");
 }
 
-/// Refuses objects called `x`.
+/// Rejects objects named `x`.
 fn refusing(object: crate::Object) -> Result<crate::Object, crate::source::BoxError> {
     if object.key().name() == "x" { Err("no x here".into()) } else { Ok(object) }
 }

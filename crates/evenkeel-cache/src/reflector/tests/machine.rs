@@ -1,4 +1,4 @@
-//! The course by itself: no source, no store, no clock.
+//! The state machine by itself: no source, no store, no clock.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn settings() -> ReflectorSettings {
     }
 }
 
-/// A course that has listed at version 10.
+/// Returns a machine that has listed at version 10.
 fn listed(settings: ReflectorSettings, now: Instant) -> ReflectorMachine {
     let mut course = ReflectorMachine::new(settings);
     assert!(matches!(course.step(now, 0.0), ReflectorAction::List(_)));

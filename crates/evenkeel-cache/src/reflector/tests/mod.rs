@@ -1,4 +1,4 @@
-//! The reflector on a desk: a source that follows a script, in virtual time; and against the embedded server.
+//! The reflector with a scripted source in virtual time, and against the embedded server.
 
 #[cfg(feature = "client")]
 mod end_to_end;

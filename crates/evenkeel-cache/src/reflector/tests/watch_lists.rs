@@ -17,7 +17,7 @@ fn first_list() -> Entry {
     Entry::List("0".into(), String::new(), 500)
 }
 
-/// A stream that has all there is, which is nothing, and then fails.
+/// A stream with an empty initial list, which then fails.
 fn synced_then(version: &str, end: Event) -> WatchAnswer {
     open(vec![all(version), end])
 }

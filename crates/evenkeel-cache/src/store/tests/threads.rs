@@ -49,13 +49,13 @@ fn txn_001_readers_see_all_of_a_transaction_or_none() {
                 while !done.load(Ordering::Relaxed) {
                     let snapshot = store.snapshot();
                     check(&snapshot);
-                    // Some are kept for a while, so that writers cannot have their version back.
+                    // Some snapshots are kept for a while, so that writers cannot reuse their version.
                     kept.push(snapshot);
                     if kept.len() > 5 {
                         kept.iter().for_each(check);
                         kept.clear();
                     }
-                    // Readers that hold nothing of the store for longer than a moment.
+                    // Readers that hold no snapshot.
                     assert!(store.get("left/0").is_none_or(|object| object.key().name() == "0"));
                     assert_eq!(store.list().len() % 2, 0);
                 }
@@ -66,7 +66,7 @@ fn txn_001_readers_see_all_of_a_transaction_or_none() {
                 let store = &store;
                 scope.spawn(move || {
                     for revision in 0..600 {
-                        // Each has pairs of its own.
+                        // Each writer has its own pairs.
                         let number = (revision * 7 + writer) % PAIRS / 2 * 2 + writer;
                         store.transaction(|tx| {
                             let [left, right] = pair(number, revision);

@@ -87,7 +87,7 @@ impl Authority {
     }
 }
 
-/// A certificate that vouches for itself and calls itself an authority, for these purposes.
+/// Returns a self-signed CA certificate for these purposes.
 pub(crate) fn self_signed(name: &str, years: Years, purposes: &[ExtendedKeyUsagePurpose]) -> Pair {
     let mut params = params(name, &[name], years);
     params.extended_key_usages = purposes.to_vec();
@@ -114,7 +114,7 @@ pub(crate) fn server(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) ->
     Arc::new(config)
 }
 
-/// A server that shows a certificate whose key it does not have.
+/// Returns a server that sends a certificate without having its key.
 pub(crate) fn impostor(shown: &Pair, owned: &Pair) -> Arc<ServerConfig> {
     let key = rustls::crypto::ring::sign::any_supported_type(&owned.private()).unwrap();
     let certified = rustls::sign::CertifiedKey::new(shown.chain(), key);
@@ -126,7 +126,7 @@ pub(crate) fn impostor(shown: &Pair, owned: &Pair) -> Arc<ServerConfig> {
     Arc::new(config)
 }
 
-/// The same server, speaking only this version of TLS.
+/// Returns the same server with only this version of TLS.
 pub(crate) fn only(pair: &Pair, version: &'static rustls::SupportedProtocolVersion) -> Arc<ServerConfig> {
     let config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[version])

@@ -4,7 +4,7 @@ use http_body_util::BodyExt;
 
 use super::*;
 
-/// A body of so many pieces of so many bytes, each after a while, of unknown length.
+/// A body of this many chunks of this size, each after a delay, of unknown length.
 struct Pieces {
     left: usize,
     size: usize,

@@ -1,4 +1,4 @@
-//! Proxies that listen, let through, refuse and babble.
+//! Proxies that tunnel, refuse and send invalid responses.
 
 use std::error::Error as _;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ fn heard(heard: &Heard) -> String {
     String::from_utf8_lossy(&heard.lock().unwrap()).into_owned()
 }
 
-/// Listens, and does this with every connection.
+/// Listens, and runs this for every connection.
 async fn listen<F: Future<Output = ()> + Send>(serve: impl Fn(TcpStream) -> F + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -103,7 +103,7 @@ async fn socks_proxy(login: Option<&'static [u8]>, code: u8, asked: &Heard) -> S
             asked.lock().unwrap().extend(name);
             io.write_all(&[5, code, 0, 1, 0, 0, 0, 0, 0, 0]).await.unwrap();
             if code == 0 {
-                // "kube.test" is only known here.
+                // Only this proxy resolves "kube.test".
                 let port = u16::from_be_bytes([port[0], port[1]]);
                 let mut to = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
                 let _ = copy_bidirectional(&mut io, &mut to).await;

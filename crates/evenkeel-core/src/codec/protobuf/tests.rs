@@ -1,4 +1,4 @@
-//! Lists, watches and single objects in protobuf: fed whole, byte by byte, cut at random, mutilated and overfed.
+//! Lists, watches and single objects in protobuf: whole, byte by byte, cut at random, mutated and oversized.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ fn field(number: u8, contents: &[u8]) -> Vec<u8> {
     out
 }
 
-/// An object that is broken beyond its name.
+/// An object whose fields after the name are broken.
 fn broken(name: &str) -> Vec<u8> {
     let metadata = [field(1, name.as_bytes()), field(3, b"ns"), vec![0x38 | 2, 1, 0]].concat();
     field(1, &metadata)
@@ -290,7 +290,7 @@ fn a_body_that_is_not_a_list_is_an_error() {
         // Lists whose length is too short, and too long, for their contents.
         wrap_envelope("v1", "PodList", &[0x12, 5, 0]),
         wrap_envelope("v1", "PodList", &[0x12, 0x80]),
-        // MetadataField and items that are no messages.
+        // Metadata and items that are not messages.
         wrap_envelope("v1", "PodList", &[0x08, 1]),
         wrap_envelope("v1", "PodList", &[0x10, 1]),
         // Field 0, an endless varint, a group without a start, an unknown wire type.

@@ -292,7 +292,7 @@ fn a_type_mismatch_is_reported_with_kind_key_and_path() {
 #[test]
 fn malformed_messages_are_reported_on_access() {
     let message = Message::of_kind("v1", "Pod").unwrap();
-    // A sound name, and a spec whose fifth field ends too early.
+    // A valid name, and a spec whose fifth field is truncated.
     let raw = [&[0x0a, 3, 0x0a, 1, b'a'][..], &[0x12, 2, 0x52, 9]].concat();
     let obj = Obj::<Pod>::decode(Codec::Protobuf, &info("Pod"), wrap_envelope("v1", "Pod", &raw).into()).unwrap();
     assert_eq!(message.name(), "Pod");

@@ -80,7 +80,7 @@ fn fc_004_expiry_counts_from_the_update_not_from_the_event() {
     let mut backoff = KeyedBackoff::new(SECOND, seconds(5));
     let start = Instant::now();
     backoff.next(&KEY, start, start + seconds(20), 0.0);
-    // It has been updated after 20 seconds, so an event after 30 is in time, whenever it is reported.
+    // It was updated after 20 seconds, so an event after 30 is in time, whenever it is reported.
     assert_eq!(backoff.next(&KEY, start + seconds(30), start + seconds(30), 0.0), seconds(2));
     assert_eq!(backoff.next(&KEY, start + seconds(31), start + seconds(90), 0.0), seconds(4));
 }
@@ -188,7 +188,7 @@ proptest! {
         let max = seconds(3600);
         let mut backoff = KeyedBackoff::new(SECOND, max).jitter(factor);
         let now = Instant::now();
-        // The first is a whole and a part of itself.
+        // The first backoff is once the initial one, plus its jitter.
         let (mut last, mut least) = (SECOND, 1.0);
         for random in randoms {
             let time = backoff.next(&KEY, now, now, random);

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::*;
 
-/// How often each of so many pieces was done.
+/// Counts how often each piece was done.
 struct Tally(Vec<AtomicU32>);
 
 impl Tally {

@@ -77,7 +77,7 @@ fn keys_are_found_after_inserts_and_removals() {
         let mut both = Both::new();
         let range = [10, 300, 3_000][seed as usize % 3];
         for _ in 0..40 {
-            // It fills for a while, and empties for a while.
+            // The map is filled and emptied in turns.
             let growth = rng.u8(..100);
             for _ in 0..rng.usize(..400) {
                 let key = rng.u64(..range);
@@ -164,7 +164,7 @@ fn flags_failures_and_time_share_a_word_without_touching_each_other() {
     assert_eq!((entry.time(), entry.failures()), (Time::LAST, 0));
 }
 
-/// As large as the keys of objects are, and with as many values that mean nothing.
+/// As large as an object key, with as many invalid bit patterns.
 enum ObjectKey {
     _Inline { _length: u8, _bytes: [u8; 46] },
     _Shared(std::sync::Arc<str>),

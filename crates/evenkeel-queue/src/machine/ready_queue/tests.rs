@@ -61,14 +61,14 @@ fn void_tickets_stay_fewer_than_valid_ones() {
 fn a_repeatedly_raised_key_leaves_no_entries() {
     for fair in [false, true] {
         let mut ready = ready(fair);
-        // Something lower stays in front, so that void tickets behind it are not just passed.
+        // A lower key stays in front, so that void tickets behind it are not popped.
         ready.push(0, i32::MIN, 0, Time::ZERO);
         ready.push(1, i32::MIN, 1, Time::ZERO);
         for priority in -10_000..10_000 {
             ready.raise(1, priority, 1, Time::ZERO);
             assert!(tickets(&ready) <= 2 + FEW_VOID && ready.bands.len() <= SPARE_BANDS + 2);
         }
-        // Coming in at the bottom and leaving it for the top again and again.
+        // Keys are added at the bottom and raised to the top repeatedly.
         for round in 0..10_000 {
             ready.push(2, i32::MIN, round % 3, Time::ZERO);
             ready.raise(2, i32::MAX, round % 3, Time::ZERO);

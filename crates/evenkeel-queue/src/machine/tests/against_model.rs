@@ -103,7 +103,7 @@ impl Both {
         }
     }
 
-    /// Where there are many keys, many wait for about the same time, which is more work than is done at once.
+    /// Many keys are delayed until about the same time, which is more work than one call does.
     fn gather_crowd(&mut self) {
         if self.keys > 1_000 {
             let about = self.now + self.rng.u64(10_000..10_000_000);
@@ -144,7 +144,7 @@ impl Both {
             9_990..9_999 => rng.u64(1..40 * 24 * hour),
             _ => rng.u64(1..2 * 365 * 24 * hour),
         };
-        // Times that the machine does not get are equal for it, and have no order.
+        // Adds for which the machine gets no time have equal times, and no order.
         let passed = if self.is_frugal { passed.max(1) } else { passed };
         let is_late = step > STEPS_OF_A_SEED * 9 / 10;
         let last = Time::LAST.ticks();
@@ -286,7 +286,7 @@ impl Both {
         is_busy
     }
 
-    /// As many keys become due in the model as became due in the machine: all that are, or some of very many.
+    /// Makes as many keys due in the model as in the machine: all due ones, or some of very many.
     fn catch_up(&mut self, is_done: bool, is_all: bool, looks: bool) {
         let until = if self.model.end == End::Flush { Time::LAST.ticks() } else { self.now };
         let before = self.model.waiting();

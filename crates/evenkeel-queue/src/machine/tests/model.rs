@@ -81,7 +81,7 @@ pub(super) struct Model {
     /// Delayed keys by time, then in insertion order.
     times: BTreeSet<(u64, u64, u32)>,
     numbers: u64,
-    /// Dirty keys of which it is still known since when they are.
+    /// Dirty keys whose time is still known.
     dated: BTreeSet<u32>,
     failures: BTreeMap<u32, u32>,
     backoffs: BTreeMap<u32, Backoff>,
@@ -166,7 +166,7 @@ impl Model {
         self.failures.get(&key).copied().unwrap_or(0)
     }
 
-    /// The failures of a key that are not too long ago.
+    /// Returns the failures of a key that have not expired.
     pub(super) fn failures_at(&self, key: u32, now: u64) -> u32 {
         let is_forgotten = self.idle.iter().any(|(idle, expiry)| *idle == key && *expiry <= now);
         if is_forgotten { 0 } else { self.failures(key) }
@@ -232,7 +232,7 @@ impl Model {
             return self.share_priority(key, priority, now);
         }
         if self.is_dirty(key) && self.choices.merge == OnReadd::Merge {
-            // It does not wait, and so its next run does not wait for the backoff.
+            // The key is not delayed, so its next run does not wait for the backoff.
             let state = match known {
                 Some(Backoff::Until(earlier)) => Backoff::Until(earlier.min(time)),
                 known => known.unwrap_or(Backoff::Until(time)),
@@ -243,7 +243,7 @@ impl Model {
             return self.add_again(key, priority, now);
         }
         self.recall(key, now);
-        // A key that is ready too early still is.
+        // A key that is ready too early stays ready.
         if backoff || !self.is_dirty(key) {
             self.set_backoff(key, backoff.then_some(Backoff::Until(time)));
         }
@@ -321,7 +321,7 @@ impl Model {
         }
     }
 
-    /// A dirty key was added: the higher priority holds, and a raised key is queued last in it.
+    /// A dirty key was added: the higher priority wins, and a raised key is queued last in it.
     fn add_again(&mut self, key: u32, priority: i32, now: u64) {
         if let Some((_, had)) = self.again.get_mut(&key) {
             self.retries_due.remove(&key);

@@ -1,4 +1,4 @@
-//! Storages of the user's that do not keep to their part.
+//! Custom ready orders that break their contract.
 
 use std::hash::BuildHasher;
 use std::time::Duration;
@@ -45,7 +45,7 @@ fn a_duplicate_ticket_of_a_ready_order_is_ignored() {
         machine.add(hasher.hash_one(key), key, 0, Time::ZERO);
         let TakeResult::Taken(taken) = machine.take(Time::ZERO) else { panic!("nothing for {key}") };
         assert_eq!(taken.key, key);
-        // Once while a worker has the key, and once when nothing is known of it any more.
+        // Once while the key is in flight, and once when it is unknown.
         assert!(matches!(machine.take(Time::ZERO), TakeResult::Empty));
         machine.finish(taken.slot, taken.run, Time::ZERO);
         assert!(matches!(machine.take(Time::ZERO), TakeResult::Empty));

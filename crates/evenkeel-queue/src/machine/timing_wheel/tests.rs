@@ -30,7 +30,7 @@ impl Both {
         Both { wheel: TimingWheel::new(), keys, order: BTreeSet::new(), entries: BTreeMap::new(), number: 0, now }
     }
 
-    /// Puts in a key, at another time if it is in there.
+    /// Inserts a key, or moves it to another time.
     fn insert(&mut self, slot: Slot, wait: u64) {
         let time = (self.now + wait).min(Time::LAST.ticks());
         if time <= self.now {

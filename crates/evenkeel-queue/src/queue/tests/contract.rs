@@ -189,7 +189,7 @@ fn wqu_007_slots_are_freed_and_a_repeated_add_touches_the_ready_order() {
     assert_eq!(queue.stats(), crate::QueueStats { adds: 1, ..Default::default() });
 }
 
-/// Gives back every ticket as often as it likes.
+/// Returns every ticket several times.
 struct Stutter(Vec<Ticket>, usize);
 
 impl ReadyOrder<u32> for Stutter {

@@ -1,4 +1,4 @@
-//! Keys that are added for later.
+//! Delayed keys.
 
 use super::*;
 use crate::AddOptions;

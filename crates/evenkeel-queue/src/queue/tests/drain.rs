@@ -1,4 +1,4 @@
-//! An end in good order.
+//! Drains and shutdown.
 
 use tokio::task::JoinHandle;
 

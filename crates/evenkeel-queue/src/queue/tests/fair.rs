@@ -1,4 +1,4 @@
-//! Tenants that take turns.
+//! Fairness between tenants.
 
 use super::*;
 use crate::{AddOptions, QueueBuilder};

@@ -1,4 +1,4 @@
-//! A key in the hands of a worker, and how it leaves them.
+//! Items and their verdicts.
 
 use super::*;
 use crate::limiter::{Exponential, RateLimiter};
@@ -7,7 +7,7 @@ fn queue() -> WorkQueue<&'static str> {
     WorkQueue::builder().limiter(Exponential::new(ms(10), secs(1000))).build()
 }
 
-/// A worker that has the key and then is where the test wants it to be.
+/// A worker that holds an item and continues as the test decides.
 fn hold(queue: &WorkQueue<&'static str>) -> tokio::task::JoinHandle<()> {
     let queue = queue.clone();
     tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! Waiting for a key, and ceasing to wait.
+//! Waiting for a key, and cancelled waits.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -275,7 +275,7 @@ async fn exactly_as_many_due_keys_as_are_moved_at_once_leave_no_worker_spinning(
         for _ in 0..many {
             queue.next().await.unwrap().done();
         }
-        // The task is entitled to a few polls in a row again.
+        // The cooperative budget of the task is full again.
         settle().await;
         let timers = clock.timers();
         let mut next = queue.next();

@@ -1,4 +1,4 @@
-//! Keys that matter more than others.
+//! Priorities of keys.
 
 use std::num::NonZeroU32;
 
@@ -10,7 +10,7 @@ fn at(priority: i32) -> AddOptions {
     AddOptions::new().priority(priority)
 }
 
-/// Takes all that can be handed out, with priorities.
+/// Takes all ready keys, with their priorities.
 fn take_with_priority<K: Key>(queue: &WorkQueue<K>) -> Vec<(K, i32)> {
     std::iter::from_fn(|| {
         queue.try_next().map(|item| (item.priority(), done(item))).map(|(priority, key)| (key, priority))

@@ -1,4 +1,4 @@
-//! Keys that fail, and how long they are kept away.
+//! Failures and backoff of keys.
 
 use super::*;
 use crate::compat::FastSlow;

@@ -37,13 +37,13 @@ impl Seen {
         }
     }
 
-    /// A counter or a gauge that is only ever changed and never set.
+    /// A counter, or a gauge that is incremented and decremented only.
     fn sum(&mut self, name: &str, labels: &str) -> f64 {
         self.read();
         self.sums.get(&format!("{name}{{{labels}}}")).copied().unwrap_or_default()
     }
 
-    /// A gauge that is set, as it was since the last time.
+    /// A gauge that is set, as of the last snapshot.
     fn set(&mut self, name: &str, labels: &str) -> f64 {
         self.sums.clear();
         self.sum(name, labels)
@@ -451,7 +451,7 @@ fn wm_001_without_a_name_the_time_waited_is_zero() {
     assert_eq!(queue.try_next().unwrap().waited(), Duration::ZERO);
 }
 
-/// A clock without timers, such as that of a runtime which was built without them. It counts requests for onee.
+/// A clock without timers, such as that of a runtime built without them. Counts the requests for one.
 #[derive(Clone, Default)]
 struct NoTimers(Arc<AtomicUsize>);
 

@@ -6,7 +6,7 @@ use std::thread;
 
 use super::*;
 
-/// Which keys are with workers, and how often each was.
+/// The keys in flight, and how often each was handed out.
 #[derive(Default)]
 struct Watch {
     held: Mutex<HashMap<String, bool>>,

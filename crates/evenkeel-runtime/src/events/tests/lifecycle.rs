@@ -1,4 +1,4 @@
-//! Beginning, waiting, and the end.
+//! Start, flush and shutdown of sinks.
 
 use super::super::Unfinished;
 use super::*;

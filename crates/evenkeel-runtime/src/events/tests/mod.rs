@@ -31,7 +31,7 @@ fn broadcaster() -> EventBroadcaster {
     EventBroadcaster::with_clock(clock())
 }
 
-/// Lets everything happen that can happen without time passing.
+/// Lets all ready tasks run without advancing the time.
 async fn settle() {
     for _ in 0..200 {
         tokio::task::yield_now().await;

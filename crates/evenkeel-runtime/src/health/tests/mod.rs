@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use super::respond::Site;
 use super::*;
 
-/// A site that serves this and nothing else.
+/// A site that serves only these checks.
 fn site(health: &Health) -> Site {
     let (metrics, diagnostics) = (None, None);
     Site { health: health.clone(), metrics, diagnostics, withholds_reasons: false, is_local: true }
@@ -27,7 +27,7 @@ async fn get(site: &Site, path: &str) -> (StatusCode, String) {
     (code, String::from_utf8(body.to_vec()).unwrap())
 }
 
-/// Two checks of life, of which the second fails.
+/// Two liveness checks, of which the second fails.
 fn half_well() -> Health {
     let health = Health::new();
     health.live().add(Check::new("good", || Ok(()))).unwrap();

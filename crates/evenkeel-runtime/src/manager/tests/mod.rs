@@ -355,7 +355,7 @@ async fn co_026_elected_tasks_are_dropped_when_leadership_is_lost_during_the_shu
     assert_eq!(log.take(), ["-server", "-lease"]);
 }
 
-/// An election that is won at the election of the shutdown.
+/// An election that is won at the moment of the shutdown.
 struct WonAtShutdown {
     shutdown: Mutex<Option<oneshot::Sender<()>>>,
     log: Log,

@@ -86,7 +86,7 @@ fn the_newest_idle_connection_is_used_and_the_oldest_is_evicted() {
     for (id, name) in [(1, 'A'), (2, 'B'), (3, 'C'), (4, 'd')] {
         assert_eq!(described(state.dialed_http1(id, Named(name), now)), nothing());
     }
-    // D is dead, A and B were too many.
+    // D is dead; A and B exceed the limit.
     assert!(matches!(state.acquire(), Some(Grant::Http1(3, _))));
     assert!(state.acquire().is_none());
 }

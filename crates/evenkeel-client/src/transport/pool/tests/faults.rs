@@ -4,7 +4,7 @@ use std::error::Error;
 
 use super::*;
 
-/// The fault of a request to a server that does this with each connection.
+/// Returns the fault of a request to a server that runs this for each connection.
 async fn fault<F, R>(connections: &Connections, serve: F) -> TransportFault
 where
     F: Fn(usize, TcpStream) -> R + Send + Sync + 'static,
@@ -27,7 +27,7 @@ fn reset(stream: TcpStream) -> io::Result<()> {
     stream.set_zero_linger()
 }
 
-/// Serves HTTP/1.1 like this.
+/// Serves HTTP/1.1 with this function.
 async fn http1<const N: usize>(answer: &'static [u8; N]) -> TransportFault {
     fault(&Connections::default(), async move |_, mut stream: TcpStream| {
         read_head(&mut stream).await?;
@@ -117,7 +117,7 @@ async fn sec_45_headers_beyond_64_kib_or_200_are_refused() {
         stream.write_all(format!("HTTP/1.1 200 OK\r\n{}\r\n", "x: y\r\n".repeat(201)).as_bytes()).await
     };
     assert_eq!(fault(&Connections::default(), serve).await, TransportFault::Protocol);
-    // As many as are allowed are fine.
+    // The allowed number of headers is accepted.
     let server = RawServer::start(async |_, mut stream: TcpStream| {
         read_head(&mut stream).await?;
         let many = format!("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n{}\r\n", "x: y\r\n".repeat(199));
@@ -154,7 +154,7 @@ async fn sec_45_a_flood_of_continuations_is_a_protocol_error() {
     let serve = async |_, mut stream: TcpStream| {
         stream.write_all(&frame(SETTINGS, 0, 0, &[])).await?;
         read_until_headers(&mut stream).await?;
-        // Headers that never end.
+        // Endless headers.
         stream.write_all(&frame(HEADERS, 0, 1, &[0x88])).await?;
         while stream.write_all(&frame(CONTINUATION, 0, 1, &[])).await.is_ok() {}
         Ok(())

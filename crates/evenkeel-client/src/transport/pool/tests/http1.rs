@@ -1,4 +1,4 @@
-//! HTTP/1.1: reuse, and when there must be none.
+//! HTTP/1.1: when connections are reused, and when not.
 
 use super::*;
 
@@ -141,7 +141,7 @@ async fn a_write_is_sent_again_when_its_idle_connection_was_closed_before_it_lef
     let pool = over_tcp(server.address, &Connections::default());
     text(pool.send(get("/")).await.unwrap()).await.unwrap();
     let post = Request::post("/").body(Body::full("{}")).unwrap();
-    // Whether the close was noticed before or while the connection was taken: it never hurts.
+    // The close may be detected before or while the connection is taken; both are harmless.
     eventually("the close", || pool.stats().connections == 0).await;
     assert_eq!(text(pool.send(post).await.unwrap()).await.unwrap(), "ok");
     assert_eq!(server.accepted(), 2);

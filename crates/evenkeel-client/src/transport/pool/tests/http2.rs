@@ -214,7 +214,7 @@ async fn stalled_watches_do_not_block_the_others() {
     for _ in 0..7 {
         stalled.push(pool.send(watch("/flood")).await.unwrap());
     }
-    // Until nothing moves any more: all their windows are full.
+    // Until all windows are full.
     for _ in 0..10_000 {
         tokio::task::yield_now().await;
     }
@@ -266,7 +266,7 @@ async fn a_refused_stream_is_retried_and_a_reset_one_is_an_error() {
     read.notify_one();
     let error = half.body_mut().frame().await.unwrap().unwrap_err();
     assert_eq!(fault_of(&error), Some(TransportFault::StreamReset), "{error:?}");
-    // The connection lives.
+    // The connection is still open.
     assert_eq!(pool.send(get("/")).await.unwrap().status(), 200);
     assert_eq!(pool.stats().dials, 1);
 }

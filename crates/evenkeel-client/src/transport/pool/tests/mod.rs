@@ -1,4 +1,4 @@
-//! The pool against real and pretended servers.
+//! The pool against real and in-memory servers.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -110,7 +110,7 @@ where
         let answer = answer(request);
         async move { Ok::<_, Infallible>(answer.await) }
     });
-    // How a connection ends is the client's affair.
+    // The client checks how a connection ends.
     let _ = match http2 {
         Some(streams) => {
             hyper::server::conn::http2::Builder::new(TokioExecutor::new())
@@ -262,7 +262,7 @@ fn over_tls(url: &str, ca: &str) -> Pool {
     Pool::new(&server, &Connections::default(), &Limits::default(), dial)
 }
 
-/// Polls once, without asking to be woken.
+/// Polls once, with a waker that does nothing.
 fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
     match future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
         std::task::Poll::Ready(output) => Some(output),

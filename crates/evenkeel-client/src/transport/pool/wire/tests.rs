@@ -16,7 +16,7 @@ async fn the_first_frame_is_reported_at_the_next_poll_for_any_chunks() {
         let mut wire = Wire::new(Box::new(io), Arc::clone(&tally), Lane::Calls);
         let mut heard = wire.watch_settings();
         assert_eq!(tally.connections.load(Ordering::Relaxed), 1);
-        // A frame with six bytes, then the beginning of another.
+        // A frame with six bytes, then the start of another.
         server.write_all(b"\x00\x00\x06\x04\x00\x00\x00\x00\x00abcdef\x00\x00\x00\x00\x00").await.unwrap();
         let mut read = 0;
         while read < 20 {
