@@ -18,7 +18,7 @@ pub(crate) struct Scenario {
     /// Whether it is random, and so not recorded.
     #[serde(skip)]
     pub(crate) is_made_up: bool,
-    /// NotificationKind it shows. For readers.
+    /// Summary, for readers.
     #[serde(rename = "about")]
     _about: String,
     /// The contract lines that it covers. For readers.
