@@ -100,7 +100,7 @@ async fn informer(
     let informers = InformerFactory::builder(client).build();
     let cache = informers.dynamic(&info);
     // Read from the bytes of each object, without decoding it.
-    cache.add_indexes([Index::by_path("value", path)])?;
+    cache.add_indexes([Index::by_path("value", path)?])?;
     let running = informers.start();
     informers.wait_for_sync().await?;
     Ok((running, cache))

@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // One informer for each kind, shared by all callers. No request is sent before the start.
     let informers = InformerFactory::builder(&client).namespace("default").build();
     let cache = informers.of::<Pod>();
-    cache.add_indexes([Index::by_path("node", "spec.nodeName")])?;
+    cache.add_indexes([Index::by_path("node", "spec.nodeName")?])?;
     cache.add_handler(
         HandlerFuncs::new()
             .on_add(|pod: Obj<Pod>, initial| println!("  + {}{}", pod.key(), if initial { ", initial" } else { "" }))

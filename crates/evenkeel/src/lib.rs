@@ -108,6 +108,8 @@
 //! - `derive` (default): `#[derive(CustomResource)]`. It needs the paths of its dependencies:
 //!   `#[kube(crates(kube_core = "evenkeel::kube_core", k8s_openapi = "evenkeel::k8s_openapi"))]`.
 //! - `apiserver`: the embedded API server.
+//! - `compat`: ports of client-go tools that few programs need, `cache::compat` and `queue::compat`.
+//! - `parts`: the reflector and the delta queues, for a program that builds an informer of its own, `cache::parts`.
 //! - `prometheus`: metrics in the text format of Prometheus.
 //! - `testing`: fake sources and stores for tests, `cache::testing`.
 //!

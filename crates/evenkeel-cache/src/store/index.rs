@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use evenkeel_core::Obj;
+use evenkeel_core::json::{JsonPaths, PathError};
 use serde::de::DeserializeOwned;
 
 use super::values::Values;
@@ -31,14 +32,14 @@ type Function = Arc<dyn Fn(&Object, &mut Values) + Send + Sync>;
 ///     Index::namespace(),
 ///     Index::label("app"),
 ///     Index::controller("controller"),
-///     Index::by_path("node", "spec.nodeName"),
+///     Index::by_path("node", "spec.nodeName")?,
 ///     Index::by("image", |pod: &Pod| {
 ///         let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
 ///         containers.filter_map(|container| container.image.clone()).collect::<Vec<_>>()
 ///     }),
 /// ]);
 /// assert!(pods.by_index("node", "node-1")?.is_empty());
-/// # Ok::<(), evenkeel_cache::store::IndexError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Index<K> {
     name: Arc<str>,
@@ -53,13 +54,18 @@ impl<K> Index<K> {
 
     /// Returns an index by the value at a path such as `spec.nodeName`, read from the payload without decoding it. The value of a
     /// string is its text, of anything else its JSON. An object where it is absent or null has no value; the empty string is one.
-    pub fn by_path(name: &str, path: &str) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// The path does not parse: see [`Obj::path`] for the grammar.
+    pub fn by_path(name: &str, path: &str) -> Result<Self, PathError> {
+        JsonPaths::new([path])?;
         let path: Box<str> = path.into();
-        Self::new(name, move |object, values| match object.path(&path) {
+        Ok(Self::new(name, move |object, values| match object.path(&path) {
             Ok(Some(value)) => values.push(&value.text()),
             Ok(None) => {}
-            Err(error) => tracing::error!(%error, path = &*path, "unreadable path; object has no value in this index"),
-        })
+            Err(error) => tracing::error!(%error, path = &*path, "unreadable object; it has no value in this index"),
+        }))
     }
 
     /// Returns the index [`NAMESPACE_INDEX`], by namespace: one value for each object, empty for cluster-scoped objects.

@@ -21,11 +21,11 @@ use super::state::StoreState;
 /// use evenkeel_cache::{Index, Store};
 /// use k8s_openapi::api::core::v1::Pod;
 ///
-/// let pods: Store<Pod> = Store::new([Index::by_path("node", "spec.nodeName")]);
+/// let pods: Store<Pod> = Store::new([Index::by_path("node", "spec.nodeName")?]);
 /// let snapshot = pods.snapshot();
 /// let there = snapshot.by_index("node", "node-1")?;
 /// println!("{} of {} pods, as of {}", there.len(), snapshot.len(), snapshot.resource_version());
-/// # Ok::<(), evenkeel_cache::store::IndexError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Snapshot<K> {
     state: Arc<StoreState>,

@@ -27,7 +27,7 @@ use crate::delta::Delta;
 ///
 /// let info = Arc::new(ResourceInfo::of::<Pod>());
 /// let pod = r#"{"metadata": {"namespace": "ns", "name": "web-0", "resourceVersion": "7"}, "spec": {"nodeName": "n1"}}"#;
-/// let pods: Store<Pod> = Store::new([Index::by_path("node", "spec.nodeName")]);
+/// let pods: Store<Pod> = Store::new([Index::by_path("node", "spec.nodeName")?]);
 /// pods.put(Obj::from_json(&info, pod)?);
 /// assert_eq!(pods.by_index("node", "n1")?[0].key().as_str(), "ns/web-0");
 /// assert_eq!(pods.resource_version().as_str(), "7");

@@ -194,7 +194,7 @@ async fn inf_013_indexes_can_be_added_to_a_running_informer() {
     settle().await;
     assert_eq!(informer.indexer().by_index("label", "x").unwrap().len(), 2);
     running.drain().await;
-    let error = informer.add_indexes([Index::by_path("late", "spec")]).unwrap_err();
+    let error = informer.add_indexes([Index::by_path("late", "spec").unwrap()]).unwrap_err();
     assert!(error.to_string().ends_with("because it has stopped already"), "{error}");
 }
 

@@ -10,7 +10,7 @@ use super::{group, object, texts, version};
 use crate::store::{Index, IndexError, NAMESPACE_INDEX, Store};
 
 fn by_group() -> Index<ConfigMap> {
-    Index::by_path("group", "data.group")
+    Index::by_path("group", "data.group").unwrap()
 }
 
 /// Every letter of the group is a value.
@@ -340,8 +340,14 @@ fn built_in_indexes() {
 
 #[test]
 fn the_last_of_two_indexes_with_one_name_wins() {
-    let store = Store::new([Index::by_path("group", "metadata.name"), Index::namespace(), by_group()]);
+    let store = Store::new([Index::by_path("group", "metadata.name").unwrap(), Index::namespace(), by_group()]);
     store.put(object("ns/x", "1", "a"));
     assert_eq!(store.index_names(), ["namespace", "group"]);
     assert_eq!(values(&store, "group"), ["a"]);
+}
+
+#[test]
+fn an_index_by_a_malformed_path_is_refused() {
+    let error = Index::<ConfigMap>::by_path("broken", "metadata.annotations['a").unwrap_err();
+    assert!(error.to_string().contains("metadata.annotations['a"), "{error}");
 }

@@ -61,7 +61,7 @@ const INDEXES: [&str; 4] = ["namespace", "group", "letter", "name"];
 fn index(number: u8) -> Index<ConfigMap> {
     match number {
         0 => Index::namespace(),
-        1 => Index::by_path("group", "data.group"),
+        1 => Index::by_path("group", "data.group").unwrap(),
         2 => Index::by_object("letter", |object: &Obj<ConfigMap>| values(object, "letter")),
         _ => Index::by_object("name", |object: &Obj<ConfigMap>| values(object, "name")),
     }

@@ -40,7 +40,7 @@ fn check(seen: &Snapshot<ConfigMap>) {
 
 #[test]
 fn txn_001_readers_see_all_of_a_transaction_or_none() {
-    let store: Store<ConfigMap> = Store::new([Index::namespace(), Index::by_path("group", "data.group")]);
+    let store: Store<ConfigMap> = Store::new([Index::namespace(), Index::by_path("group", "data.group").unwrap()]);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..3 {

@@ -60,7 +60,7 @@ pub(super) fn read(informer: &SharedInformer<Pod>) -> Result<Reads, Failure> {
     let (hot_reads_per_s, warm_reads_per_s) = (read_some(HOT)?, read_some(WARM)?);
 
     let begin = Moment::now()?;
-    informer.add_indexes([Index::by_path(NODE, "spec.nodeName")])?;
+    informer.add_indexes([Index::by_path(NODE, "spec.nodeName")?])?;
     let (index_wall_s, _) = Moment::now()?.since(&begin);
     let mut nodes = pods.index_values(NODE);
     nodes.sort_unstable();
