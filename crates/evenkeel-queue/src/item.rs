@@ -195,7 +195,7 @@ impl<K: Key> Item<K> {
     /// Counts a failure and returns the key to the queue after its backoff. Returns `None` if the queue is shutting down.
     fn fail(&mut self, outcome: ItemOutcome) -> Option<BackoffWait> {
         let (slot, priority) = (self.slot, self.priority);
-        let backoff = self.shared.backoff(&self.key, |machine, now| machine.fail_slot(slot, now));
+        let backoff = self.shared.record_failure(&self.key, |machine, now| machine.fail_slot(slot, now));
         let wait = backoff.as_ref().map(|backoff| backoff.wait);
         let failures = backoff.as_ref().map_or(self.failures, |backoff| backoff.failures);
         self.notify_finished(outcome, wait.map(|wait| Requeue { wait, is_backoff: true }), failures);

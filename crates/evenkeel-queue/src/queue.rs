@@ -195,7 +195,7 @@ impl<K: Key> WorkQueue<K> {
         let hash = self.shared.hash(&key);
         if rate_limited {
             let fail = |machine: &mut QueueMachine<K>, now| machine.fail(hash, &key, now);
-            let Some(BackoffWait { wait, panic, .. }) = self.shared.backoff(&key, fail) else { return };
+            let Some(BackoffWait { wait, panic, .. }) = self.shared.record_failure(&key, fail) else { return };
             let wait = after.filter(|after| !after.is_zero()).map_or(wait, |after| wait.min(after));
             self.notify_added(&key, how.after(wait));
             self.shared.change(true, |machine, now| machine.add_at(hash, key, priority, now.after(wait), true, now));

@@ -111,9 +111,9 @@ impl<K: Key> Shared<K> {
         self.update(timed, |state, now| change(&mut state.machine, now))
     }
 
-    /// Counts a failure and computes its wait. The limiter is called without the lock, unless the current backoff continues.
-    /// Returns `None` if the queue is shutting down.
-    pub(crate) fn backoff(
+    /// Counts a failure and computes its backoff: the limiter's, or the rest of the current one if that continues. The limiter is
+    /// called without the lock. Returns `None` if the queue is shutting down.
+    pub(crate) fn record_failure(
         &self,
         key: &K,
         fail: impl FnOnce(&mut QueueMachine<K>, Time) -> Failed,

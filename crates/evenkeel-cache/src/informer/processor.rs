@@ -7,7 +7,7 @@ use std::time::Duration;
 use evenkeel_core::Untyped;
 use tokio::time::Instant;
 
-use super::listener::{Batch, Callback, Listener};
+use super::listener::{Callback, EventBatch, Listener};
 use super::resync::{ResyncCheck, ResyncSchedule};
 use crate::Event;
 use crate::event::Notifications;
@@ -129,8 +129,8 @@ impl Processor {
             return;
         }
         self.entries.retain(|entry| !entry.listener.is_revoked());
-        let all: Batch = events.into();
-        let mut changed: Option<Batch> = None;
+        let all: EventBatch = events.into();
+        let mut changed: Option<EventBatch> = None;
         for entry in &self.entries {
             match (is_resync, entry.syncing) {
                 (true, true) => entry.listener.push(&all, now),
@@ -158,7 +158,7 @@ impl Processor {
 }
 
 /// Returns the events about objects that have changed.
-fn changed_events(events: &Batch, unchanged: &[usize]) -> Batch {
+fn changed_events(events: &EventBatch, unchanged: &[usize]) -> EventBatch {
     let mut skip = unchanged.iter().peekable();
     let is_changed = |(index, _): &(usize, &Event<Untyped>)| skip.next_if_eq(&index).is_none();
     events.iter().enumerate().filter(is_changed).map(|(_, event)| event.clone()).collect()

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 
-use super::listener::{Batch, InitialSync, Listener, Work};
+use super::listener::{EventBatch, InitialSync, Listener, Work};
 use super::registration::Registration;
 use super::shared::InformerShared;
 use crate::Event;
@@ -21,7 +21,7 @@ use crate::Event;
 pub struct Subscription<K> {
     shared: Arc<InformerShared>,
     listener: Arc<Listener>,
-    batch: Option<(Batch, usize)>,
+    batch: Option<(EventBatch, usize)>,
     /// Whether an event was yielded that does not count as delivered yet.
     calling: bool,
     waiting: Option<Waiting>,

@@ -125,7 +125,7 @@ pub enum ReflectorError {
     Unreadable(#[source] StreamError),
     /// An object was unreadable some time ago. It may have been deleted, so the reflector relists.
     #[error("an object was unreadable and may have been deleted")]
-    PerhapsGone,
+    PerhapsDeleted,
     /// The initial events of a WatchList differ from a list of the same version.
     #[error(
         "streamed objects differ from the list at version {version}: {missing} missing, {extra} extra, {other} in another state"
@@ -223,7 +223,9 @@ fn log_level(error: &ReflectorError) -> LogLevel {
         | ReflectorError::VeryShortWatch
         | ReflectorError::HastyWatch => LogLevel::Debug,
         one if one.is_about_one_object() => LogLevel::Warn,
-        ReflectorError::Silent { .. } | ReflectorError::Overdue { .. } | ReflectorError::PerhapsGone => LogLevel::Warn,
+        ReflectorError::Silent { .. } | ReflectorError::Overdue { .. } | ReflectorError::PerhapsDeleted => {
+            LogLevel::Warn
+        }
         _ => LogLevel::Error,
     }
 }

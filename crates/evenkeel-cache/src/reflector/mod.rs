@@ -39,10 +39,10 @@ use crate::source::ListerWatcher;
 /// Lists and watches the objects of a [`ListerWatcher`], and sends the changes to a [`DeltaSink`].
 ///
 /// A reflector works in list-and-watch cycles. A cycle starts with all objects: from a WatchList if the source supports it, else
-/// from a list. They are
-/// sent as one [`ReplacedAll`](crate::delta::Delta::ReplacedAll). Then the reflector watches, and each event is one delta. When the
-/// watch ends, the next one continues at its resource version. When that is impossible, because the version has expired or an
-/// event was lost, the reflector relists. It runs until the sink is closed or the future is dropped: no error ends it.
+/// from a list. They are sent as one [`ReplacedAll`](crate::delta::Delta::ReplacedAll). Then the reflector watches, and each event is
+/// one delta. When the watch ends, the next one continues at its resource version. When that is impossible, because the version
+/// has expired (410) or an event was lost, the reflector relists. It runs until the sink is closed or the future is dropped: no
+/// error ends it.
 ///
 /// # Guarantees
 ///
@@ -52,7 +52,7 @@ use crate::source::ListerWatcher;
 /// - Objects are of the right kind, [transformed](ReflectorBuilder::transform) once, and own their memory. An object of a list
 ///   whose state the sink [knows](DeltaSink::known) already is the known one.
 /// - The [error handler](ReflectorBuilder::on_error) receives every failure, with the recovery, before it happens.
-/// - A failed request is retried with backoff.
+/// - The same request is repeated with backoff. A list whose version has expired is followed at once by one without a version.
 ///
 /// # Unreadable objects
 ///
@@ -64,7 +64,8 @@ use crate::source::ListerWatcher;
 /// ```no_run
 /// # use std::sync::Arc;
 /// # use std::time::Duration;
-/// # use evenkeel_cache::{ListerWatcher, ResourceInfo, reflector::{DeltaSink, Reflector}};
+/// # use evenkeel_cache::parts::{DeltaSink, Reflector};
+/// # use evenkeel_cache::{ListerWatcher, ResourceInfo};
 /// # async fn example(source: Arc<dyn ListerWatcher>, pods: Arc<ResourceInfo>, sink: &mut dyn DeltaSink) {
 /// let mut reflector = Reflector::builder(source, pods).resync_period(Duration::from_secs(600)).build();
 /// let status = reflector.status();

@@ -5,20 +5,20 @@ mod index;
 mod indexer;
 mod paged;
 mod snapshot;
+mod standalone;
 mod state;
 mod table;
 mod values;
 mod wait;
-mod writer;
 
 pub use index::{Index, IndexError, NAMESPACE_INDEX};
 pub use indexer::Indexer;
 pub use snapshot::Snapshot;
+pub use standalone::Store;
+#[cfg(feature = "compat")]
+pub use standalone::Transaction;
 pub(crate) use table::Table;
 pub use wait::StoreStopped;
-pub use writer::Store;
-#[cfg(feature = "compat")]
-pub use writer::Transaction;
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 //!
 //! # Concurrency
 //!
-//! There is one lock, held for the time of a look-up or a small write. Index functions run before it is taken. A large write, such
+//! Readers take one lock, held for the time of a look-up or a small write; writers take their turn by a mutex before it. Index functions run before it is taken. A large write, such
 //! as a relist with many changes, is prepared on a copy that shares all unchanged pages with the current state; readers wait only
 //! for the exchange of a pointer.
 //!

@@ -22,9 +22,9 @@ const EXPIRIES_WHEN_EMPTY: usize = 256;
 impl<K: Key> QueueMachine<K> {
     /// Counts a failure of a key.
     ///
-    /// A failure of a worker before the end of the current backoff does not count: the key was added meanwhile for another
-    /// reason, and the failure is no news. The backoff continues. Failures thus count at most once per backoff, however often the
-    /// key is added, and a key that keeps failing has one that counts in each.
+    /// A failure counts at most once per backoff. If the key was added for another reason before the end of its backoff and fails
+    /// again, the failure does not count, and the backoff continues. A key that keeps failing has one failure that counts in each
+    /// backoff.
     ///
     /// If another add cut the backoff short, its end is unknown, and a failure of the run that this led to does not count.
     pub(crate) fn fail(&mut self, hash: u64, key: &K, now: Time) -> Failed {

@@ -47,12 +47,12 @@ impl Lag {
 }
 
 /// Notifications that several handlers share.
-pub(crate) type Batch = Arc<[Event<Untyped>]>;
+pub(crate) type EventBatch = Arc<[Event<Untyped>]>;
 
 /// The next work of a handler.
 #[derive(Debug)]
 pub(crate) enum Work {
-    Batch(Batch),
+    Batch(EventBatch),
     One(Event<Untyped>),
     /// The initial notifications are complete.
     Synced,
@@ -165,7 +165,7 @@ impl Listener {
     }
 
     /// Queues notifications. Never blocks.
-    pub(crate) fn push(&self, batch: &Batch, now: Instant) {
+    pub(crate) fn push(&self, batch: &EventBatch, now: Instant) {
         if batch.is_empty() {
             return;
         }
@@ -182,7 +182,7 @@ impl Listener {
         self.wake.notify_one();
     }
 
-    fn enqueue(&self, queue_state: &mut ListenerQueue, batch: &Batch, now: Instant) {
+    fn enqueue(&self, queue_state: &mut ListenerQueue, batch: &EventBatch, now: Instant) {
         match &mut queue_state.waiting {
             PendingWork::Every(queue) => {
                 queue.push_back((now, Work::Batch(Arc::clone(batch))));
@@ -205,7 +205,7 @@ impl Listener {
     }
 
     /// Queues the initial notifications, then the work that was held back.
-    pub(crate) fn release(&self, initial: &Batch, synced: bool, now: Instant) {
+    pub(crate) fn release(&self, initial: &EventBatch, synced: bool, now: Instant) {
         // Folded without the lock, which the process loop takes for each notification.
         let mut latest = LatestQueue::default();
         let is_latest = matches!(self.lock().waiting, PendingWork::Latest(_));

@@ -95,9 +95,9 @@ impl Driver {
             if wait.as_mut().poll(context).is_ready() {
                 return Poll::Ready(());
             }
-            let halt = ready!(self.poll_due(&mut timer, sink, context));
+            let abort = ready!(self.poll_due(&mut timer, sink, context));
             let next = self.machine.list_unusable(Instant::now(), (self.random)());
-            self.failed(halt.error, next);
+            self.failed(abort.error, next);
             Poll::Ready(())
         })
         .await;
@@ -131,7 +131,7 @@ impl Driver {
                 DueAction::Silent { silence } => {
                     return Poll::Ready(WatchAbort::dead(ReflectorError::Silent { silence }));
                 }
-                DueAction::Relist => return Poll::Ready(WatchAbort::unusable(ReflectorError::PerhapsGone)),
+                DueAction::Relist => return Poll::Ready(WatchAbort::unusable(ReflectorError::PerhapsDeleted)),
                 DueAction::StillSyncing { silence } => {
                     let (reflector, kind) = (&*self.name, self.ingest.resource.kind());
                     tracing::warn!(reflector, kind, ?silence, "initial list is not complete; still waiting");

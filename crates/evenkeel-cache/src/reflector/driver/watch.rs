@@ -36,8 +36,8 @@ enum WatchOutcome {
 }
 
 impl From<WatchAbort> for WatchOutcome {
-    fn from(halt: WatchAbort) -> Self {
-        WatchOutcome::Aborted(halt)
+    fn from(abort: WatchAbort) -> Self {
+        WatchOutcome::Aborted(abort)
     }
 }
 
@@ -65,7 +65,7 @@ impl Driver {
         drop(opening);
         let mut events = 0;
         let outcome = match opened {
-            Err(halt) => halt.into(),
+            Err(abort) => abort.into(),
             Ok(Err(error)) => return self.refused(error, requested),
             Ok(Ok(mut stream)) => {
                 self.machine.watch_opened(Instant::now());
@@ -106,7 +106,7 @@ impl Driver {
         }
         let error = match (outcome, verdict.kind) {
             (WatchOutcome::Failed(error), _) => ReflectorError::Stream(error),
-            (WatchOutcome::Aborted(halt), _) => halt.error,
+            (WatchOutcome::Aborted(abort), _) => abort.error,
             (WatchOutcome::Closed, WatchEndKind::Short) => ReflectorError::VeryShortWatch,
             (WatchOutcome::Closed, WatchEndKind::Hasty) => ReflectorError::HastyWatch,
             (WatchOutcome::Closed, WatchEndKind::Early) => ReflectorError::EndedBeforeSync,
@@ -167,7 +167,7 @@ impl Driver {
         match result {
             // Timers are served even if events are always ready.
             Poll::Pending | Poll::Ready(PollOutcome::More) => match self.poll_due(timer, sink, context) {
-                Poll::Ready(halt) => Poll::Ready(PollOutcome::Ended(halt.into())),
+                Poll::Ready(abort) => Poll::Ready(PollOutcome::Ended(abort.into())),
                 Poll::Pending => result,
             },
             over => over,

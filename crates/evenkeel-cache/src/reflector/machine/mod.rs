@@ -136,8 +136,8 @@ struct PagedList {
 /// State of one list-and-watch cycle.
 #[derive(Debug, Default)]
 struct CycleState {
-    /// The server could not serve the version.
-    has_expired: bool,
+    /// The server could not serve the version (expired, or too large); requests have none since.
+    is_version_dropped: bool,
     /// The number of watches that ended before the initial list was complete.
     early: u32,
 }

@@ -96,6 +96,7 @@ impl ReflectorMachine {
             }
             WatchEnd::Closed => self.after_close(is_quick, has_events, now, random),
             WatchEnd::Failed(error) if is_connection_lost(error) => self.after_close(is_quick, has_events, now, random),
+            // Among them 410: the server no longer has the events after this version.
             WatchEnd::Refused(error) | WatchEnd::Failed(error) => usual(self.relist(Some(error), now, random)),
             WatchEnd::Unusable => {
                 if self.relist_at.is_some_and(|at| at <= now) {
@@ -151,7 +152,7 @@ impl ReflectorMachine {
                 }
                 if is_version_unavailable(error) {
                     self.is_version_unavailable = true;
-                    if !std::mem::replace(&mut self.cycle.has_expired, true) {
+                    if !std::mem::replace(&mut self.cycle.is_version_dropped, true) {
                         return usual(Recovery::Relist { after: Duration::ZERO });
                     }
                     return usual(self.wait(Some(error), now, random, |after| Recovery::Relist { after }));

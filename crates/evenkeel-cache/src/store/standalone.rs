@@ -1,4 +1,4 @@
-//! [`Store`]: an [`Indexer`] with write access.
+//! [`Store`]: an [`Indexer`] with write access, for programs without an informer. Informers write the [`Table`] themselves.
 
 use std::fmt;
 use std::marker::PhantomData;
