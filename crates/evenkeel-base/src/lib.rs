@@ -1,16 +1,20 @@
 //! Building blocks that several evenkeel crates share.
 //!
-//! Everything here is sans-IO: time and random numbers are arguments, so callers run in virtual time and in simulation.
+//! Everything but `http` is sans-IO: time and random numbers are arguments, so callers run in virtual time and in
+//! simulation.
 //!
 //! - [`Backoff`] and [`BackoffState`]: exponential backoff with a cap, jitter and a reset window.
 //! - [`TokenBucket`]: an exact token bucket.
 //! - [`Observers`]: a list of observers, unregistered by dropping an [`ObserverGuard`].
 //! - [`hash`]: golden ratio hash spreading.
+//! - `http`: the accept loop of an HTTP server, with the feature of that name.
 //!
 //! Programs depend on `evenkeel`, not on this crate.
 
 mod backoff;
 pub mod hash;
+#[cfg(feature = "http")]
+pub mod http;
 mod observers;
 mod token_bucket;
 

@@ -5,12 +5,12 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use evenkeel_base::http::{Listener, ListenerEvent, ServerHandle, ShutdownSignal, serve_connection};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
@@ -19,24 +19,21 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
-use tokio::task::{AbortHandle, JoinHandle, JoinSet};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
 
 /// The maximum number of connections. A further one replaces the oldest: responses are short, so the oldest connection
 /// is the most likely to be idle. Streams keep their connection; the site limits their number.
 pub(crate) const CONNECTIONS: usize = 64;
 /// The timeout for the head of a request.
-const HEAD: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The lifetime of a connection, which serves one request; for a stream, the time to read one part of it.
-pub(crate) const LIFE: Duration = Duration::from_secs(30);
+pub(crate) const LIFETIME: Duration = Duration::from_secs(30);
 /// The maximum size of the head of a request.
 const HEAD_BYTES: usize = 16 * 1024;
 const HEADERS: usize = 64;
 /// How long requests in flight may take at shutdown.
 const DRAIN: Duration = Duration::from_secs(5);
-/// The pause after `accept` failed for lack of resources.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// The interval between log messages about too many connections.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// The interval of a site's upkeep.
@@ -48,7 +45,11 @@ pub(crate) trait Site: Send + Sync + 'static {
     type Body: Body<Data = Bytes, Error = Infallible> + Send + 'static;
 
     /// Responds to a request.
-    fn respond(&self, request: http::request::Parts, line: Line) -> impl Future<Output = Response<Self::Body>> + Send;
+    fn respond(
+        &self,
+        request: http::request::Parts,
+        connection: Connection,
+    ) -> impl Future<Output = Response<Self::Body>> + Send;
 
     /// Returns whether there is upkeep to do.
     fn has_upkeep(&self) -> bool {
@@ -61,81 +62,52 @@ pub(crate) trait Site: Send + Sync + 'static {
 
 /// The connection of a request, as a site sees it.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
-    lease: Arc<Lease>,
-    /// True when the server stops.
-    pub(crate) stopped: watch::Receiver<bool>,
+pub(crate) struct Connection {
+    lifetime: Arc<ConnectionLifetime>,
+    /// Completes when the server shuts down.
+    pub(crate) shutdown: ShutdownSignal,
 }
 
-impl Line {
-    pub(crate) fn new(stopped: watch::Receiver<bool>) -> Self {
-        let until = Mutex::new(Instant::now() + LIFE);
-        Line { lease: Arc::new(Lease { until, lasts: AtomicBool::new(false) }), stopped }
+impl Connection {
+    pub(crate) fn new(shutdown: ShutdownSignal) -> Self {
+        let deadline = Mutex::new(Instant::now() + LIFETIME);
+        Connection {
+            lifetime: Arc::new(ConnectionLifetime { deadline, is_streaming: AtomicBool::new(false) }),
+            shutdown,
+        }
     }
 
     /// Extends the lifetime of a streaming connection whose client has read a part.
-    pub(crate) fn prolong(&self) {
-        self.lease.lasts.store(true, Ordering::Relaxed);
-        *self.lease.until.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + LIFE;
+    pub(crate) fn extend(&self) {
+        self.lifetime.is_streaming.store(true, Ordering::Relaxed);
+        *self.lifetime.deadline.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + LIFETIME;
     }
 
-    fn until(&self) -> Instant {
-        *self.lease.until.lock().unwrap_or_else(PoisonError::into_inner)
+    fn deadline(&self) -> Instant {
+        *self.lifetime.deadline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lasts(&self) -> bool {
-        self.lease.lasts.load(Ordering::Relaxed)
+    fn is_streaming(&self) -> bool {
+        self.lifetime.is_streaming.load(Ordering::Relaxed)
     }
 
     /// Completes when the lifetime is over.
     async fn expired(&self) {
         loop {
-            let until = self.until();
-            if until <= Instant::now() {
+            let deadline = self.deadline();
+            if deadline <= Instant::now() {
                 return;
             }
-            sleep_until(until).await;
+            sleep_until(deadline).await;
         }
     }
 }
 
 /// The deadline of a connection.
 #[derive(Debug)]
-struct Lease {
-    until: Mutex<Instant>,
-    lasts: AtomicBool,
-}
-
-/// A running server. Dropping it stops it at once.
-#[derive(Debug)]
-pub(crate) struct Running {
-    address: SocketAddr,
-    stop: watch::Sender<bool>,
-    task: JoinHandle<()>,
-}
-
-impl Running {
-    pub(crate) fn start(listener: TcpListener, address: SocketAddr, site: Arc<impl Site>) -> Self {
-        let (stop, stopped) = watch::channel(false);
-        Running { address, stop, task: tokio::spawn(serve(listener, site, stopped)) }
-    }
-
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Stops accepting, lets requests finish for at most five seconds, and returns when every socket is closed.
-    pub(crate) async fn shutdown(mut self) {
-        self.stop.send_replace(true);
-        // An error means that the task has ended already.
-        let _ = (&mut self.task).await;
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+struct ConnectionLifetime {
+    deadline: Mutex<Instant>,
+    is_streaming: AtomicBool,
 }
 
 /// Why a server could not start.
@@ -196,132 +168,136 @@ pub(crate) async fn listen(given: &str) -> Result<(TcpListener, SocketAddr), Sta
     Err(failure)
 }
 
-/// Accepts connections until stopped. It owns the tasks of all connections, so ending it ends them.
-async fn serve(listener: TcpListener, site: Arc<impl Site>, mut stopped: watch::Receiver<bool>) {
-    let mut connections = JoinSet::new();
-    let mut open: VecDeque<(AbortHandle, Line)> = VecDeque::new();
-    let mut said: Option<Instant> = None;
+/// Starts to serve a site on a bound socket.
+pub(crate) fn start(listener: TcpListener, address: SocketAddr, site: impl Site) -> ServerHandle {
     let mut upkeep = interval(UPKEEP);
     upkeep.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    loop {
-        tokio::select! {
-            biased;
-            () = stop_requested(&mut stopped) => break,
-            Some(_) = connections.join_next() => {}
-            _ = upkeep.tick(), if site.has_upkeep() => site.upkeep(),
-            accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => {
-                    open.retain(|(connection, _)| !connection.is_finished());
-                    if open.len() >= CONNECTIONS {
-                        close_oldest(&mut open);
-                        if said.is_none_or(|said| said.elapsed() >= LOG_INTERVAL) {
-                            said = Some(Instant::now());
-                            tracing::warn!(%peer, limit = CONNECTIONS, "too many connections; closing the oldest");
-                        }
-                    }
-                    let (site, line) = (Arc::clone(&site), Line::new(stopped.clone()));
-                    let its_line = line.clone();
-                    let task = connections.spawn(async move {
-                        tokio::select! {
-                            ended = connection(stream, site, line.clone()) => match ended {
-                                Ok(()) => {}
-                                Err(error) => tracing::debug!(%peer, %error, "connection ended"),
-                            },
-                            () = line.expired() => {
-                                tracing::debug!(%peer, "request timed out; connection closed");
-                            }
-                        }
-                    });
-                    open.push_back((task, its_line));
+    let listener = SiteListener { listener, site: Arc::new(site), open: VecDeque::new(), last_warning: None, upkeep };
+    ServerHandle::start(address, DRAIN, listener)
+}
+
+/// Accepts the connections of a site and limits their number.
+struct SiteListener<S> {
+    listener: TcpListener,
+    site: Arc<S>,
+    /// The open connections, oldest first.
+    open: VecDeque<(AbortHandle, Connection)>,
+    /// When too many connections were logged last.
+    last_warning: Option<Instant>,
+    upkeep: Interval,
+}
+
+impl<S: Site> Listener for SiteListener<S> {
+    type Stream = TcpStream;
+
+    async fn next(&mut self) -> io::Result<ListenerEvent<TcpStream>> {
+        loop {
+            tokio::select! {
+                biased;
+                _ = self.upkeep.tick(), if self.site.has_upkeep() => self.site.upkeep(),
+                accepted = self.listener.accept() => {
+                    let (stream, peer) = accepted?;
+                    return Ok(ListenerEvent::Connection(stream, peer));
                 }
-                Err(error) => {
-                    tracing::warn!(%error, "accept failed; retrying");
-                    sleep(ACCEPT_AGAIN).await;
-                }
-            },
+            }
         }
     }
-    drop(listener);
-    let finished = timeout(DRAIN, async { while connections.join_next().await.is_some() {} }).await;
-    if finished.is_err() {
-        connections.shutdown().await;
+
+    fn admit(&mut self, stream: TcpStream, peer: SocketAddr, connections: &mut JoinSet<()>, shutdown: &ShutdownSignal) {
+        self.open.retain(|(task, _)| !task.is_finished());
+        if self.open.len() >= CONNECTIONS {
+            self.close_oldest();
+            if self.last_warning.is_none_or(|last| last.elapsed() >= LOG_INTERVAL) {
+                self.last_warning = Some(Instant::now());
+                tracing::warn!(%peer, limit = CONNECTIONS, "too many connections; closing the oldest");
+            }
+        }
+        let connection = Connection::new(shutdown.clone());
+        let (site, its_own) = (Arc::clone(&self.site), connection.clone());
+        let task = connections.spawn(async move {
+            tokio::select! {
+                ended = serve_request(stream, site, its_own.clone()) => match ended {
+                    Ok(()) => {}
+                    Err(error) => tracing::debug!(%peer, %error, "connection ended"),
+                },
+                () = its_own.expired() => {
+                    tracing::debug!(%peer, "request timed out; connection closed");
+                }
+            }
+        });
+        self.open.push_back((task, connection));
+    }
+
+    /// Event streams end by the shutdown signal.
+    fn close(self) -> impl FnMut() + Send {
+        || {}
     }
 }
 
-/// Closes the oldest connection.
-fn close_oldest(open: &mut VecDeque<(AbortHandle, Line)>) {
-    let place = open.iter().position(|(_, line)| !line.lasts()).unwrap_or_default();
-    if let Some((oldest, _)) = open.remove(place) {
-        oldest.abort();
+impl<S> SiteListener<S> {
+    /// Closes the oldest connection, preferably one without a stream.
+    fn close_oldest(&mut self) {
+        let index = self.open.iter().position(|(_, connection)| !connection.is_streaming()).unwrap_or_default();
+        if let Some((task, _)) = self.open.remove(index) {
+            task.abort();
+        }
     }
-}
-
-/// Completes when the server is stopped or its handle is dropped.
-pub(crate) async fn stop_requested(stopped: &mut watch::Receiver<bool>) {
-    let _ = stopped.wait_for(|stop| *stop).await;
 }
 
 /// Serves one request. Probes and scrapes are seconds apart: keep-alive gains nothing, and without it a connection can
 /// have a lifetime.
-async fn connection(stream: TcpStream, site: Arc<impl Site>, line: Line) -> Result<(), hyper::Error> {
-    let mut stopped = line.stopped.clone();
+async fn serve_request(stream: TcpStream, site: Arc<impl Site>, connection: Connection) -> Result<(), hyper::Error> {
+    let shutdown = connection.shutdown.clone();
     let service = service_fn(move |request: http::Request<Incoming>| {
-        let (site, line) = (Arc::clone(&site), line.clone());
-        async move { Ok::<_, Infallible>(site.respond(request.into_parts().0, line).await) }
+        let (site, connection) = (Arc::clone(&site), connection.clone());
+        async move { Ok::<_, Infallible>(site.respond(request.into_parts().0, connection).await) }
     });
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
         .keep_alive(false)
-        .header_read_timeout(HEAD)
+        .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_BYTES)
         .max_headers(HEADERS);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    tokio::select! {
-        ended = &mut connection => return ended,
-        () = stop_requested(&mut stopped) => {}
-    }
-    // An idle connection is not waited for.
-    connection.as_mut().graceful_shutdown();
-    connection.await
+    serve_connection(builder.serve_connection(TokioIo::new(stream), service), shutdown).await
 }
 
 /// Returns whether the Host header names this machine. A page in a local browser can resolve its own name to this
 /// address (DNS rebinding), but cannot forge the Host header.
-pub(crate) fn asks_for_this_machine(headers: &HeaderMap) -> bool {
-    headers.get(header::HOST).is_some_and(names_this_machine)
+pub(crate) fn has_loopback_host(headers: &HeaderMap) -> bool {
+    headers.get(header::HOST).is_some_and(is_loopback_host)
 }
 
-fn names_this_machine(host: &HeaderValue) -> bool {
+fn is_loopback_host(host: &HeaderValue) -> bool {
     let Some(host) = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()) else { return false };
     let host = host.host().trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// A complete response.
-pub(crate) type Answer = Response<Full<Bytes>>;
+pub(crate) type FullResponse = Response<Full<Bytes>>;
 
-pub(crate) fn text(code: StatusCode, body: impl Into<String>) -> Answer {
+pub(crate) fn text(code: StatusCode, body: impl Into<String>) -> FullResponse {
     with_type(code, "text/plain; charset=utf-8", body.into())
 }
 
 /// The response to methods other than GET and HEAD.
-pub(crate) fn only_readable() -> Answer {
-    let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "this can only be read: GET or HEAD\n");
-    answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
-    answer
+pub(crate) fn method_not_allowed() -> FullResponse {
+    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "this can only be read: GET or HEAD\n");
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+    response
 }
 
-pub(crate) fn with_type(code: StatusCode, media_type: &'static str, body: impl Into<Bytes>) -> Answer {
+pub(crate) fn with_type(code: StatusCode, media_type: &'static str, body: impl Into<Bytes>) -> FullResponse {
     with_body(code, media_type, Full::new(body.into()))
 }
 
 pub(crate) fn with_body<B>(code: StatusCode, media_type: &'static str, body: B) -> Response<B> {
-    let mut answer = Response::new(body);
-    *answer.status_mut() = code;
-    let headers = answer.headers_mut();
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-    answer
+    response
 }

@@ -1,7 +1,7 @@
 //! The listener: TCP, optionally TLS, HTTP/1.1 and HTTP/2 (ARC-3).
 //!
-//! One task accepts connections. It owns the tasks of all connections, and each connection owns the tasks of its
-//! streams. Aborting the accept task therefore ends everything, and no socket outlives it (ARC-4).
+//! The accept loop of [`evenkeel_base::http`] owns the tasks of all connections, and each connection owns the tasks of
+//! its streams. Aborting the accept loop therefore ends everything, and no socket outlives it (ARC-4).
 
 use std::future::{Future, pending, poll_fn};
 use std::io;
@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use evenkeel_base::http::{Listener, ListenerEvent, ServerHandle, ShutdownSignal, serve_connection};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
@@ -33,10 +33,6 @@ const FIRST_HEAD: Duration = Duration::from_secs(10);
 const KEPT_ALIVE: Duration = Duration::from_secs(120);
 /// The time that requests in flight get to finish at shutdown.
 const DRAIN: Duration = Duration::from_secs(2);
-/// The interval at which a shutdown closes new watches while connections drain.
-const CLOSE_AGAIN: Duration = Duration::from_millis(10);
-/// The pause before accepting again after the system ran out of a resource.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// The largest head of an HTTP/1 request, and the most of a response that is buffered.
 const HTTP1_BUFFER: usize = 256 * 1024;
 /// The largest header list in HTTP/2.
@@ -80,8 +76,7 @@ impl Counters {
 /// A running listener. Dropping it stops it at once.
 #[derive(Debug)]
 pub(crate) struct ListenerHandle {
-    stop: watch::Sender<bool>,
-    task: JoinHandle<()>,
+    server: ServerHandle,
     pub(crate) counters: Arc<Counters>,
 }
 
@@ -93,23 +88,15 @@ impl ListenerHandle {
         shared: Arc<ServerShared>,
         max_connections: u64,
     ) -> Self {
-        let (stop, stopped) = watch::channel(false);
+        let (port, known) = (Port::Open(listener), Orders::default());
         let counters = Arc::new(Counters::default());
-        let acceptor = Acceptor { address, tls, shared, counters: Arc::clone(&counters), max_connections, stopped };
-        ListenerHandle { stop, task: tokio::spawn(acceptor.run(listener)), counters }
+        let acceptor = Acceptor { address, port, known, tls, shared, counters: Arc::clone(&counters), max_connections };
+        ListenerHandle { server: ServerHandle::start(address, DRAIN, acceptor), counters }
     }
 
     /// Stops accepting, lets requests finish for a moment, and returns when every socket is closed.
-    pub(crate) async fn stop(mut self) {
-        self.stop.send_replace(true);
-        // An error means that the task has already ended.
-        let _ = (&mut self.task).await;
-    }
-}
-
-impl Drop for ListenerHandle {
-    fn drop(&mut self) {
-        self.task.abort();
+    pub(crate) async fn stop(self) {
+        self.server.shutdown().await;
     }
 }
 
@@ -124,67 +111,38 @@ enum Port {
 
 struct Acceptor {
     address: SocketAddr,
+    port: Port,
+    /// The orders of the fault injector that have been followed.
+    known: Orders,
     tls: Option<Arc<Identity>>,
     shared: Arc<ServerShared>,
     counters: Arc<Counters>,
     max_connections: u64,
-    stopped: watch::Receiver<bool>,
 }
 
-impl Acceptor {
-    async fn run(mut self, listener: TcpListener) {
-        let mut port = Port::Open(listener);
-        let mut known = Orders::default();
-        let mut connections = JoinSet::new();
-        let mut stopped = self.stopped.clone();
+impl Listener for Acceptor {
+    type Stream = TcpStream;
+
+    async fn next(&mut self) -> io::Result<ListenerEvent<TcpStream>> {
         loop {
-            tokio::select! {
+            let orders = tokio::select! {
                 biased;
-                () = stop_requested(&mut stopped) => break,
-                orders = poll_fn(|cx| self.shared.faults.poll_orders(known, cx)) => {
-                    if orders.cuts != known.cuts {
-                        connections.shutdown().await;
-                    }
-                    port = self.obey(port, orders.refuse);
-                    known = orders;
+                orders = poll_fn(|cx| self.shared.faults.poll_orders(self.known, cx)) => orders,
+                accepted = accept(&mut self.port, self.address, self.known.refuse) => {
+                    let (stream, peer) = accepted?;
+                    return Ok(ListenerEvent::Connection(stream, peer));
                 }
-                Some(_) = connections.join_next() => {}
-                accepted = accept(&mut port, self.address, known.refuse) => match accepted {
-                    Ok((stream, peer)) => self.admit(stream, peer, &mut connections),
-                    Err(error) => {
-                        tracing::warn!(%error, address = %self.address, "accept failed; retrying");
-                        sleep(ACCEPT_AGAIN).await;
-                    }
-                },
+            };
+            let cuts = orders.cuts != self.known.cuts;
+            self.port = follow(std::mem::replace(&mut self.port, Port::Lost), self.address, orders.refuse);
+            self.known = orders;
+            if cuts {
+                return Ok(ListenerEvent::CloseConnections);
             }
-        }
-        drop(port);
-        let drain = async {
-            loop {
-                // Repeated: a request in flight may start a watch after the others were closed.
-                self.shared.handler.close_watches();
-                if let Ok(None) = timeout(CLOSE_AGAIN, connections.join_next()).await {
-                    return;
-                }
-            }
-        };
-        if timeout(DRAIN, drain).await.is_err() {
-            connections.shutdown().await;
         }
     }
 
-    fn obey(&self, port: Port, refuse: bool) -> Port {
-        match port {
-            Port::Open(listener) if refuse => {
-                drop(listener);
-                bind(self.address).map_or(Port::Lost, Port::Refusing)
-            }
-            Port::Refusing(socket) if !refuse => socket.listen(BACKLOG).map_or(Port::Lost, Port::Open),
-            port => port,
-        }
-    }
-
-    fn admit(&mut self, stream: TcpStream, peer: SocketAddr, connections: &mut JoinSet<()>) {
+    fn admit(&mut self, stream: TcpStream, peer: SocketAddr, connections: &mut JoinSet<()>, shutdown: &ShutdownSignal) {
         if connections.len() as u64 >= self.max_connections {
             self.counters.rejected.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(%peer, limit = self.max_connections, "too many connections; closing the new one");
@@ -193,11 +151,29 @@ impl Acceptor {
         self.counters.accepted.fetch_add(1, Ordering::Relaxed);
         self.counters.open.fetch_add(1, Ordering::Relaxed);
         let open = ConnectionGuard(Arc::clone(&self.counters));
-        let (tls, shared, stopped) = (self.tls.clone(), Arc::clone(&self.shared), self.stopped.clone());
+        let (tls, shared, shutdown) = (self.tls.clone(), Arc::clone(&self.shared), shutdown.clone());
         connections.spawn(async move {
             let _open = open;
-            connection(stream, peer, tls, shared, stopped).await;
+            connection(stream, peer, tls, shared, shutdown).await;
         });
+    }
+
+    fn close(self) -> impl FnMut() + Send {
+        let Acceptor { shared, port, .. } = self;
+        drop(port);
+        move || shared.handler.close_watches()
+    }
+}
+
+/// Opens or closes the port.
+fn follow(port: Port, address: SocketAddr, refuse: bool) -> Port {
+    match port {
+        Port::Open(listener) if refuse => {
+            drop(listener);
+            bind(address).map_or(Port::Lost, Port::Refusing)
+        }
+        Port::Refusing(socket) if !refuse => socket.listen(BACKLOG).map_or(Port::Lost, Port::Open),
+        port => port,
     }
 }
 
@@ -229,11 +205,6 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     bind(address)?.listen(BACKLOG)
 }
 
-/// Returns when the server stops, or its handle is dropped.
-async fn stop_requested(stopped: &mut watch::Receiver<bool>) {
-    let _ = stopped.wait_for(|stop| *stop).await;
-}
-
 async fn accept(port: &mut Port, address: SocketAddr, refuse: bool) -> io::Result<(TcpStream, SocketAddr)> {
     if let Port::Lost = port {
         *port = if refuse { Port::Refusing(bind(address)?) } else { Port::Open(listen(address)?) };
@@ -249,18 +220,18 @@ async fn connection(
     peer: SocketAddr,
     tls: Option<Arc<Identity>>,
     shared: Arc<ServerShared>,
-    stopped: watch::Receiver<bool>,
+    shutdown: ShutdownSignal,
 ) {
     // Without this option, small events wait for the acknowledgement of earlier ones.
     let _ = stream.set_nodelay(true);
     let Some(identity) = tls else {
-        return serve(stream, peer, ClientCertificate::Absent, shared, stopped).await;
+        return serve(stream, peer, ClientCertificate::Absent, shared, shutdown).await;
     };
     let acceptor = TlsAcceptor::from(Arc::clone(&identity.config));
     match timeout(FIRST_HEAD, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => {
             let certificate = identity.judge(stream.get_ref().1.peer_certificates());
-            serve(stream, peer, certificate, shared, stopped).await;
+            serve(stream, peer, certificate, shared, shutdown).await;
         }
         Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
         Err(_) => tracing::debug!(%peer, "TLS handshake timed out"),
@@ -272,21 +243,22 @@ async fn serve<S>(
     address: SocketAddr,
     certificate: ClientCertificate,
     shared: Arc<ServerShared>,
-    mut stopped: watch::Receiver<bool>,
+    shutdown: ShutdownSignal,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let peer = Arc::new(Peer { address, certificate });
-    let asked = AtomicBool::new(false);
-    let asked = &asked;
+    let has_request = AtomicBool::new(false);
+    let has_request = &has_request;
     let service = service_fn(move |request: http::Request<Incoming>| {
-        asked.store(true, Ordering::Relaxed);
+        has_request.store(true, Ordering::Relaxed);
         InProcess::new(Arc::clone(&shared), Caller::Network(Arc::clone(&peer))).serve(request)
     });
     let builder = protocols();
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(serve_connection(connection, shutdown));
     let mut first_head = pin!(sleep(FIRST_HEAD));
-    let (mut stopping, mut waiting) = (false, true);
+    let mut is_waiting = true;
     loop {
         tokio::select! {
             ended = &mut connection => {
@@ -295,13 +267,9 @@ async fn serve<S>(
                 }
                 return;
             }
-            () = stop_requested(&mut stopped), if !stopping => {
-                stopping = true;
-                connection.as_mut().graceful_shutdown();
-            }
-            () = &mut first_head, if waiting => {
-                waiting = false;
-                if !asked.load(Ordering::Relaxed) {
+            () = &mut first_head, if is_waiting => {
+                is_waiting = false;
+                if !has_request.load(Ordering::Relaxed) {
                     tracing::debug!(peer = %address, "no request in time; closing");
                     return;
                 }

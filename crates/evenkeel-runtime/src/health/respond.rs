@@ -10,13 +10,13 @@ use http_body_util::Full;
 
 use super::diagnostics::keep_only;
 use super::{CheckResult, Checks, Diagnostics, Health, MetricsSource};
-use crate::serve::{self, Answer, Line, asks_for_this_machine, only_readable, text, with_type};
+use crate::serve::{self, Connection, FullResponse, has_loopback_host, method_not_allowed, text, with_type};
 
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const JSON: &str = "application/json";
 
 /// What a server serves.
-pub(super) struct Site {
+pub(super) struct HealthSite {
     pub(super) health: Health,
     pub(super) metrics: Option<Box<dyn MetricsSource>>,
     pub(super) diagnostics: Option<Diagnostics>,
@@ -26,8 +26,8 @@ pub(super) struct Site {
     pub(super) is_local: bool,
 }
 
-impl Site {
-    pub(super) async fn respond(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Answer {
+impl HealthSite {
+    pub(super) async fn respond(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> FullResponse {
         let mut parts = uri.path().trim_start_matches('/').splitn(2, '/');
         let path = parts.next().unwrap_or_default();
         let rest = parts.next().unwrap_or_default().trim_end_matches('/');
@@ -35,7 +35,7 @@ impl Site {
             return text(StatusCode::NOT_FOUND, "there is /healthz, /livez, /readyz, /metrics and /debug\n");
         }
         if method != Method::GET && method != Method::HEAD {
-            return only_readable();
+            return method_not_allowed();
         }
         match path {
             "readyz" => self.check(path, self.health.ready(), rest, uri.query()).await,
@@ -45,7 +45,7 @@ impl Site {
         }
     }
 
-    async fn check(&self, path: &str, checks: &Checks, name: &str, query: Option<&str>) -> Answer {
+    async fn check(&self, path: &str, checks: &Checks, name: &str, query: Option<&str>) -> FullResponse {
         if name.is_empty() {
             let (passed, report) = self.aggregate(path, checks, query.unwrap_or_default()).await;
             return text(if passed { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR }, report);
@@ -100,7 +100,7 @@ impl Site {
         tracing::info!(path = path, check, reason, "health check failed");
     }
 
-    fn metrics(&self) -> Answer {
+    fn metrics(&self) -> FullResponse {
         match &self.metrics {
             Some(metrics) => match catch_unwind(AssertUnwindSafe(|| metrics.render())) {
                 Ok(rendered) => with_type(StatusCode::OK, PROMETHEUS, rendered),
@@ -110,11 +110,11 @@ impl Site {
         }
     }
 
-    fn debug(&self, section: &str, query: Option<&str>, headers: &HeaderMap) -> Answer {
+    fn debug(&self, section: &str, query: Option<&str>, headers: &HeaderMap) -> FullResponse {
         let Some(diagnostics) = &self.diagnostics else {
             return text(StatusCode::NOT_FOUND, "diagnostics are off: none are configured\n");
         };
-        if self.is_local && !asks_for_this_machine(headers) {
+        if self.is_local && !has_loopback_host(headers) {
             return text(
                 StatusCode::FORBIDDEN,
                 "diagnostics are for localhost: the Host header names another machine\n",
@@ -135,11 +135,11 @@ impl Site {
     }
 }
 
-impl serve::Site for Site {
+impl serve::Site for HealthSite {
     type Body = Full<Bytes>;
 
-    async fn respond(&self, request: http::request::Parts, _: Line) -> Response<Full<Bytes>> {
-        Site::respond(self, &request.method, &request.uri, &request.headers).await
+    async fn respond(&self, request: http::request::Parts, _: Connection) -> Response<Full<Bytes>> {
+        HealthSite::respond(self, &request.method, &request.uri, &request.headers).await
     }
 
     fn has_upkeep(&self) -> bool {

@@ -1,11 +1,12 @@
 //! [`HealthServer`]: the sockets.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use super::respond::Site;
+use evenkeel_base::http::ServerHandle;
+
+use super::respond::HealthSite;
 use super::{Diagnostics, Health, MetricsSource};
-use crate::serve::{Running, StartError, listen};
+use crate::serve::{self, StartError, listen};
 
 /// The default address.
 const ADDRESS: &str = "127.0.0.1:8081";
@@ -15,33 +16,38 @@ const ADDRESS: &str = "127.0.0.1:8081";
 #[derive(Debug)]
 #[must_use = "the server ends when this is dropped"]
 pub struct HealthServer {
-    running: Option<Running>,
+    server: Option<ServerHandle>,
 }
 
 /// Configures a [`HealthServer`]. See [`HealthServer::builder`].
 #[must_use = "a builder does nothing until start is called"]
 pub struct ServerBuilder {
     address: String,
-    site: Site,
+    site: HealthSite,
 }
 
 impl HealthServer {
     /// Returns a builder for a server of this health.
     pub fn builder(health: &Health) -> ServerBuilder {
-        let site =
-            Site { health: health.clone(), metrics: None, diagnostics: None, withholds_reasons: false, is_local: true };
+        let site = HealthSite {
+            health: health.clone(),
+            metrics: None,
+            diagnostics: None,
+            withholds_reasons: false,
+            is_local: true,
+        };
         ServerBuilder { address: ADDRESS.to_owned(), site }
     }
 
     /// Returns the address it listens on; `None` if it is off.
     pub fn address(&self) -> Option<SocketAddr> {
-        self.running.as_ref().map(Running::address)
+        self.server.as_ref().map(ServerHandle::address)
     }
 
     /// Stops accepting, lets requests finish for at most five seconds, and returns when every socket is closed.
     pub async fn shutdown(mut self) {
-        if let Some(running) = self.running.take() {
-            running.shutdown().await;
+        if let Some(server) = self.server.take() {
+            server.shutdown().await;
         }
     }
 }
@@ -80,14 +86,14 @@ impl ServerBuilder {
     /// If the address is invalid or cannot be bound.
     pub async fn start(mut self) -> Result<HealthServer, StartError> {
         if matches!(&*self.address, "" | "0") {
-            return Ok(HealthServer { running: None });
+            return Ok(HealthServer { server: None });
         }
         let (listener, address) = listen(&self.address).await?;
         self.site.is_local = address.ip().is_loopback();
         if !self.site.is_local && self.site.diagnostics.is_some() {
             tracing::warn!(%address, "diagnostics are served without authentication on a non-loopback address");
         }
-        Ok(HealthServer { running: Some(Running::start(listener, address, Arc::new(self.site))) })
+        Ok(HealthServer { server: Some(serve::start(listener, address, self.site)) })
     }
 }
 

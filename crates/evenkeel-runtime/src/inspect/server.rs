@@ -3,16 +3,18 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
+use evenkeel_base::http::ServerHandle;
+
 use super::Inner;
 use super::site::InspectSite;
-use crate::serve::{Running, StartError, listen};
+use crate::serve::{self, StartError, listen};
 
 /// A server of the page: see [`Inspector::serve`](super::Inspector::serve). Dropping it stops it at once;
 /// [`shutdown`](Self::shutdown) waits for requests.
 #[derive(Debug)]
 #[must_use = "dropping the server stops it"]
 pub struct InspectServer {
-    running: Running,
+    server: ServerHandle,
 }
 
 impl InspectServer {
@@ -23,12 +25,12 @@ impl InspectServer {
             tracing::warn!(%address, "serving the inspector without authentication on a non-loopback address");
         }
         let site = InspectSite { inspector: Arc::clone(inspector), is_local };
-        Ok(InspectServer { running: Running::start(listener, address, Arc::new(site)) })
+        Ok(InspectServer { server: serve::start(listener, address, site) })
     }
 
     /// Returns the address that the server listens on.
     pub fn address(&self) -> SocketAddr {
-        self.running.address()
+        self.server.address()
     }
 
     /// Returns the URL of the page for a browser on this machine.
@@ -45,6 +47,6 @@ impl InspectServer {
     /// Stops accepting connections, ends event streams, waits up to five seconds for other requests, and returns when
     /// every socket is closed.
     pub async fn shutdown(self) {
-        self.running.shutdown().await;
+        self.server.shutdown().await;
     }
 }

@@ -15,7 +15,7 @@ use super::history::NAME_LENGTH;
 use super::session::PageSession;
 use super::stream::{EventStream, StreamSlot};
 use super::{Inner, STREAMS};
-use crate::serve::{self, Line, asks_for_this_machine, only_readable, text, with_body, with_type};
+use crate::serve::{self, Connection, has_loopback_host, method_not_allowed, text, with_body, with_type};
 
 /// Allows only files of this server, and no inline scripts or styles.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -46,18 +46,18 @@ pub(super) enum InspectBody {
 }
 
 impl InspectSite {
-    fn response(&self, request: &http::request::Parts, line: Line) -> Response<InspectBody> {
+    fn response(&self, request: &http::request::Parts, connection: Connection) -> Response<InspectBody> {
         let path = request.uri.path();
         let file = FILES.iter().find(|(name, ..)| *name == path);
         if file.is_none() && !matches!(path, "/state" | "/events") {
             return text(StatusCode::NOT_FOUND, "not found; try /, /state or /events\n").map(InspectBody::Full);
         }
-        if self.is_local && !asks_for_this_machine(&request.headers) {
+        if self.is_local && !has_loopback_host(&request.headers) {
             let refusal = "refused: the Host header does not name this machine\n";
             return text(StatusCode::FORBIDDEN, refusal).map(InspectBody::Full);
         }
         if request.method != Method::GET && request.method != Method::HEAD {
-            return only_readable().map(InspectBody::Full);
+            return method_not_allowed().map(InspectBody::Full);
         }
         if let Some((_, media_type, contents)) = file {
             return with_type(StatusCode::OK, media_type, *contents).map(InspectBody::Full);
@@ -78,7 +78,7 @@ impl InspectSite {
         }
         match StreamSlot::acquire(&self.inspector) {
             Some(slot) => {
-                let stream = EventStream::new(&self.inspector, session, line, slot);
+                let stream = EventStream::new(&self.inspector, session, connection, slot);
                 with_body(StatusCode::OK, EVENTS, InspectBody::EventStream(Box::new(stream)))
             }
             None => {
@@ -94,8 +94,8 @@ const EVENTS: &str = "text/event-stream";
 impl serve::Site for InspectSite {
     type Body = InspectBody;
 
-    async fn respond(&self, request: http::request::Parts, line: Line) -> Response<InspectBody> {
-        let mut response = self.response(&request, line);
+    async fn respond(&self, request: http::request::Parts, connection: Connection) -> Response<InspectBody> {
+        let mut response = self.response(&request, connection);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
         headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));

@@ -15,7 +15,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
 use super::Inner;
 use super::session::PageSession;
-use crate::serve::{Line, stop_requested};
+use crate::serve::Connection;
 
 /// Minimum interval between two updates of a page.
 pub(super) const UPDATE_INTERVAL: Duration = Duration::from_millis(250);
@@ -26,15 +26,15 @@ const RECONNECT: &str = "retry: 1000\n\n";
 
 /// A response body that lasts until the server shuts down or the client disconnects.
 ///
-/// Frames are produced on demand: a slow client receives fewer and newer updates. The [`Line`] closes the connection
-/// of a client that does not read once nothing could be written for 30 seconds. Until then, frames fill the socket
-/// buffers of both machines.
+/// Frames are produced on demand: a slow client receives fewer and newer updates. The lifetime of the [`Connection`]
+/// closes that of a client that does not read once nothing could be written for 30 seconds. Until then, frames fill
+/// the socket buffers of both machines.
 pub(super) struct EventStream {
     inspector: Arc<Inner>,
     session: PageSession,
-    line: Line,
+    connection: Connection,
     ticks: Interval,
-    stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
+    shutdown: Pin<Box<dyn Future<Output = ()> + Send>>,
     last_sent: Option<Instant>,
     _slot: StreamSlot,
 }
@@ -64,12 +64,20 @@ impl Drop for StreamSlot {
 }
 
 impl EventStream {
-    pub(super) fn new(inspector: &Arc<Inner>, session: PageSession, line: Line, slot: StreamSlot) -> Self {
+    pub(super) fn new(inspector: &Arc<Inner>, session: PageSession, connection: Connection, slot: StreamSlot) -> Self {
         let mut ticks = interval(UPDATE_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut stopped = line.stopped.clone();
-        let stopped = Box::pin(async move { stop_requested(&mut stopped).await });
-        EventStream { inspector: Arc::clone(inspector), session, line, ticks, stopped, last_sent: None, _slot: slot }
+        let mut shutdown = connection.shutdown.clone();
+        let shutdown = Box::pin(async move { shutdown.requested().await });
+        EventStream {
+            inspector: Arc::clone(inspector),
+            session,
+            connection,
+            ticks,
+            shutdown,
+            last_sent: None,
+            _slot: slot,
+        }
     }
 }
 
@@ -82,7 +90,7 @@ impl Body for EventStream {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = &mut *self;
-        if this.stopped.as_mut().poll(context).is_ready() {
+        if this.shutdown.as_mut().poll(context).is_ready() {
             return Poll::Ready(None);
         }
         loop {
@@ -95,7 +103,7 @@ impl Body for EventStream {
                 None => "event: alive\ndata:\n\n".to_owned(),
             };
             this.last_sent = Some(now);
-            this.line.prolong();
+            this.connection.extend();
             return Poll::Ready(Some(Ok(Frame::data(text.into()))));
         }
     }

@@ -26,7 +26,7 @@ async fn co_023_a_failure_is_500_with_the_reason() {
 
 #[tokio::test]
 async fn co_023_reasons_can_be_hidden() {
-    let site = Site { withholds_reasons: true, ..site(&half_well()) };
+    let site = HealthSite { withholds_reasons: true, ..site(&half_well()) };
     assert_eq!(get(&site, "/healthz").await.1, "[+]good ok\n[-]poor failed: reason withheld\nhealthz check failed\n");
     assert_eq!(get(&site, "/healthz/poor").await.1, "internal server error: reason withheld\n");
 }
@@ -85,7 +85,7 @@ async fn co_029_metrics_are_what_their_source_renders() {
     let (code, report) = get(&without, "/metrics").await;
     assert_eq!(code, StatusCode::NOT_FOUND);
     assert!(report.contains("no metrics source"), "{report}");
-    let with = Site { metrics: Some(Box::new(|| "up 1\n".to_owned())), ..site(&Health::new()) };
+    let with = HealthSite { metrics: Some(Box::new(|| "up 1\n".to_owned())), ..site(&Health::new()) };
     assert_eq!(get(&with, "/metrics").await, (StatusCode::OK, "up 1\n".to_owned()));
     let answer = with.respond(&Method::GET, &"/metrics".parse().unwrap(), &HeaderMap::new()).await;
     assert_eq!(answer.headers()[header::CONTENT_TYPE], "text/plain; version=0.0.4; charset=utf-8");
@@ -98,7 +98,7 @@ async fn diagnostics_can_be_requested_for_a_key() {
     diagnostics.add(Source::new("own", "x", move || keys.clone()));
     diagnostics.error("foos", "default/a", "one");
     diagnostics.error("foos", "default/b", "another");
-    let site = Site { diagnostics: Some(diagnostics), ..site(&Health::new()) };
+    let site = HealthSite { diagnostics: Some(diagnostics), ..site(&Health::new()) };
     let ask = async |path| serde_json::from_str::<serde_json::Value>(&get(&site, path).await.1).unwrap();
     let report = ask("/debug?key=default/b").await;
     assert_eq!(report["own"]["x"], serde_json::json!({"list": [{"key": "default/b"}, 1], "count": 2}));
@@ -112,14 +112,14 @@ async fn diagnostics_are_off_by_default_and_local_only() {
     assert_eq!(get(&site(&Health::new()), "/debug").await.0, StatusCode::NOT_FOUND);
     let diagnostics = Diagnostics::new();
     diagnostics.add(Source::new("build", "version", || "1.2.3".into()));
-    let local = Site { diagnostics: Some(diagnostics.clone()), ..site(&Health::new()) };
+    let local = HealthSite { diagnostics: Some(diagnostics.clone()), ..site(&Health::new()) };
     let report: serde_json::Value = serde_json::from_str(&get(&local, "/debug").await.1).unwrap();
     assert_eq!(report, serde_json::json!({"build": {"version": "1.2.3"}, "errors": []}));
     assert_eq!(get(&local, "/debug/build").await.1, "{\n  \"version\": \"1.2.3\"\n}\n");
     assert_eq!(get(&local, "/debug/errors").await.1, "[]\n");
     assert_eq!(get(&local, "/debug/nothing").await.0, StatusCode::NOT_FOUND);
 
-    let asked_as = async |site: &Site, host: Option<&'static str>| {
+    let asked_as = async |site: &HealthSite, host: Option<&'static str>| {
         let headers = host.map(|host| (header::HOST, HeaderValue::from_static(host)));
         site.respond(&Method::GET, &"/debug".parse().unwrap(), &headers.into_iter().collect()).await.status()
     };
@@ -130,6 +130,6 @@ async fn diagnostics_are_off_by_default_and_local_only() {
         assert_eq!(asked_as(&local, Some(host)).await, StatusCode::FORBIDDEN, "{host}");
     }
     assert_eq!(asked_as(&local, None).await, StatusCode::FORBIDDEN);
-    let open = Site { is_local: false, diagnostics: Some(diagnostics), ..site(&Health::new()) };
+    let open = HealthSite { is_local: false, diagnostics: Some(diagnostics), ..site(&Health::new()) };
     assert_eq!(asked_as(&open, Some("controller.example")).await, StatusCode::OK);
 }

@@ -8,17 +8,17 @@ mod wire;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 
-use super::respond::Site;
+use super::respond::HealthSite;
 use super::*;
 
 /// A site that serves only these checks.
-fn site(health: &Health) -> Site {
+fn site(health: &Health) -> HealthSite {
     let (metrics, diagnostics) = (None, None);
-    Site { health: health.clone(), metrics, diagnostics, withholds_reasons: false, is_local: true }
+    HealthSite { health: health.clone(), metrics, diagnostics, withholds_reasons: false, is_local: true }
 }
 
 /// Sends a request as a local program does.
-async fn get(site: &Site, path: &str) -> (StatusCode, String) {
+async fn get(site: &HealthSite, path: &str) -> (StatusCode, String) {
     let mut headers = HeaderMap::new();
     headers.insert(header::HOST, HeaderValue::from_static("localhost:8081"));
     let answer = site.respond(&Method::GET, &path.parse().unwrap(), &headers).await;

@@ -21,7 +21,7 @@ async fn co_029_metrics_have_client_go_names_and_buckets() {
         histogram!("something_else_seconds").record(Duration::from_secs(1));
     });
     metrics.upkeep();
-    let site = Site { metrics: Some(Box::new(metrics.clone())), ..site(&Health::new()) };
+    let site = HealthSite { metrics: Some(Box::new(metrics.clone())), ..site(&Health::new()) };
     let (code, text) = get(&site, "/metrics").await;
     assert_eq!(code, StatusCode::OK);
     for line in [

@@ -2,18 +2,19 @@
 
 use std::pin::pin;
 
+use evenkeel_base::http::ShutdownSignal;
 use http_body_util::BodyExt;
 use tokio::sync::watch;
 
 use super::super::session::PageSession;
 use super::super::stream::{EventStream, HEARTBEAT, StreamSlot, frame};
 use super::*;
-use crate::serve::Line;
+use crate::serve::Connection;
 
 fn stream(inspector: &Inspector) -> (EventStream, watch::Sender<bool>) {
-    let (stop, stopped) = watch::channel(false);
+    let (stop, signal) = ShutdownSignal::channel();
     let slot = StreamSlot::acquire(inner(inspector)).unwrap();
-    (EventStream::new(inner(inspector), PageSession::new(None), Line::new(stopped), slot), stop)
+    (EventStream::new(inner(inspector), PageSession::new(None), Connection::new(signal), slot), stop)
 }
 
 async fn next(stream: &mut EventStream) -> Option<String> {
