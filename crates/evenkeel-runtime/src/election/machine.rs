@@ -18,13 +18,14 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use evenkeel_base::{Backoff, jitter};
 use jiff::Timestamp;
 
 use super::config::{JITTER, Timing};
 use super::record::{Record, VersionedRecord, unlike, whole_microseconds};
 
-/// The first pause after a conflict while releasing. It doubles each time.
-const CONFLICT_PAUSE: Duration = Duration::from_millis(10);
+/// The first wait after a conflict while releasing. It doubles up to the retry period.
+const CONFLICT_WAIT: Duration = Duration::from_millis(10);
 
 /// How many acquisitions of unknown outcome are remembered. An evicted one counts as another process's.
 const CLAIMS: usize = 4;
@@ -133,7 +134,8 @@ enum ElectionPhase {
     Lost(Option<LostReason>),
     Releasing {
         until: Instant,
-        pause: Duration,
+        /// The number of conflicts, for the backoff.
+        conflicts: u32,
     },
     Over {
         released: bool,
@@ -208,7 +210,7 @@ impl ElectionMachine {
         };
         if may_hold && self.release_on_leave {
             let until = now + self.timing.renew_deadline;
-            self.phase = ElectionPhase::Releasing { until, pause: CONFLICT_PAUSE };
+            self.phase = ElectionPhase::Releasing { until, conflicts: 0 };
             self.step = Some(Attempt::Idle { until: now });
         } else {
             self.over(!may_hold);
@@ -331,7 +333,7 @@ impl ElectionMachine {
             let period = self.timing.retry_period;
             let until = match self.phase {
                 ElectionPhase::Leading { .. } => now.max(began + period),
-                _ => now + period + period.mul_f64(JITTER * random.clamp(0.0, 1.0)),
+                _ => now + jitter(period, JITTER, random),
             };
             self.step = Some(Attempt::Idle { until });
         }
@@ -600,10 +602,10 @@ impl ElectionMachine {
                 self.done(true)
             }
             LockResponse::Conflict => match &mut self.phase {
-                ElectionPhase::Releasing { pause, .. } => {
-                    let until = now + *pause;
-                    *pause = (*pause * 2).min(self.timing.retry_period);
-                    Some(Attempt::Idle { until })
+                ElectionPhase::Releasing { conflicts, .. } => {
+                    *conflicts = conflicts.saturating_add(1);
+                    let backoff = Backoff::doubling(CONFLICT_WAIT, self.timing.retry_period);
+                    Some(Attempt::Idle { until: now + backoff.wait(*conflicts) })
                 }
                 _ => None,
             },

@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use evenkeel_base::scale;
 use k8s_openapi::api::core::v1::{Event, EventSource};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -116,7 +117,7 @@ impl EventWriter for Correlator {
 
     /// The second attempt is at a random time, so that writers that failed together do not retry together.
     fn pause(&self, attempts: u32, chance: f64) -> Duration {
-        if attempts == 1 { self.options.pause.mul_f64(chance.clamp(0.0, 1.0)) } else { self.options.pause }
+        if attempts == 1 { scale(self.options.pause, chance) } else { self.options.pause }
     }
 
     fn observe(&mut self, occurrence: &Occurrence) -> Observed<Event> {

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use evenkeel_base::jitter;
 use k8s_openapi::api::events::v1::{Event, EventSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -92,7 +93,7 @@ impl EventWriter for Series {
     const HAS_SERIES: bool = true;
 
     fn pause(&self, _attempts: u32, chance: f64) -> Duration {
-        self.options.pause.mul_f64(1.0 + 0.25 * chance.clamp(0.0, 1.0))
+        jitter(self.options.pause, 0.25, chance)
     }
 
     fn observe(&mut self, occurrence: &Occurrence) -> Observed<Event> {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use evenkeel_base::jitter;
 use jiff::Timestamp;
 
 use super::world::Candidate;
@@ -144,7 +145,7 @@ impl Candidate for Peer {
             let period = self.timing.retry_period;
             self.step = PeerAttempt::Waiting(match self.leads {
                 Some(_) => now.max(began + period),
-                None => now + period + period.mul_f64(JITTER * random),
+                None => now + jitter(period, JITTER, random),
             });
         }
         let until = match self.step {
