@@ -13,10 +13,10 @@ use evenkeel_base::scale;
 use k8s_openapi::api::core::v1::{Event, EventSource};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use lru::LruCache;
 use serde_json::json;
 
 use super::event_writer::{EventWriter, Observed, Settled, Write};
-use super::lru::Lru;
 use super::options::SinkOptions;
 use super::spam::SpamFilter;
 use super::{EventKey, Occurrence};
@@ -25,8 +25,8 @@ use super::{EventKey, Occurrence};
 #[derive(Debug)]
 pub(crate) struct Correlator {
     options: SinkOptions,
-    groups: Lru<Group>,
-    counts: Lru<Counted>,
+    groups: LruCache<EventKey, Group>,
+    counts: LruCache<EventKey, Counted>,
     spam: SpamFilter,
 }
 
@@ -51,8 +51,8 @@ struct Counted {
 impl Correlator {
     pub(crate) fn new(options: &SinkOptions) -> Self {
         Correlator {
-            groups: Lru::new(options.cache_size),
-            counts: Lru::new(options.cache_size),
+            groups: LruCache::sparse(options.cache_size),
+            counts: LruCache::sparse(options.cache_size),
             spam: SpamFilter::new(options),
             options: options.clone(),
         }
@@ -77,7 +77,7 @@ impl Correlator {
     /// Adds to a group. Returns true if the group has so many distinct notes that its events are aggregated.
     fn join(&mut self, key: EventKey, note: String, limit: usize, now: Timestamp) -> bool {
         let age = SignedDuration::try_from(self.options.group_age).unwrap_or(SignedDuration::MAX);
-        let known = self.groups.get(&key).filter(|group| now.duration_since(group.last) <= age);
+        let known = self.groups.get_mut(&key).filter(|group| now.duration_since(group.last) <= age);
         let mut notes = known.map(|group| std::mem::take(&mut group.notes)).unwrap_or_default();
         notes.retain(|known| *known != note);
         notes.push_back(note);
@@ -91,7 +91,7 @@ impl Correlator {
 
     /// Counts the event. One that was seen before keeps its name.
     fn count(&mut self, key: EventKey, mut event: Event) -> Write<Event> {
-        let Some(known) = self.counts.get(&key) else {
+        let Some(known) = self.counts.get_mut(&key) else {
             let new = Counted::of(&event, 1);
             self.counts.put(key.clone(), new);
             return Write::create(key, event);
@@ -129,7 +129,7 @@ impl EventWriter for Correlator {
     /// Stores the server's version. More occurrences may have been counted since the write; the count never decreases.
     fn settled(&mut self, key: &EventKey, settled: Settled<'_, Event>) {
         let Settled::Written(event) = settled else { return };
-        if let Some(known) = self.counts.peek(key) {
+        if let Some(known) = self.counts.peek_mut(key) {
             *known = Counted::of(event, known.count);
         }
     }

@@ -22,7 +22,6 @@ mod event_writer;
 pub mod fake;
 mod finish;
 mod key;
-mod lru;
 pub mod metrics;
 mod names;
 mod options;

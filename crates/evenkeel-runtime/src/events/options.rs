@@ -1,6 +1,7 @@
 //! [`SinkOptions`]: how events are counted, aggregated, filtered and delivered.
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ pub struct SinkOptions {
     pub(crate) concurrency: usize,
     pub(crate) attempts: u32,
     pub(crate) pause: Duration,
-    pub(crate) cache_size: usize,
+    pub(crate) cache_size: NonZeroUsize,
     pub(crate) spam: Option<Spam>,
     pub(crate) aggregate_at: Option<usize>,
     pub(crate) group_age: Duration,
@@ -38,6 +39,9 @@ pub struct SinkOptions {
 type GroupBy = dyn Fn(&Occurrence) -> (EventKey, String) + Send + Sync;
 type CombinedNote = dyn Fn(&Occurrence) -> String + Send + Sync;
 type SpamKey = dyn Fn(&Occurrence) -> EventKey + Send + Sync;
+
+/// The default size of each cache, as in client-go.
+const CACHE_SIZE: NonZeroUsize = NonZeroUsize::MIN.saturating_add(4095);
 
 /// Effectively unlimited, and short enough to be added to any time.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
@@ -57,7 +61,7 @@ impl SinkOptions {
             concurrency: 8,
             attempts: 12,
             pause: Duration::from_secs(10),
-            cache_size: 4096,
+            cache_size: CACHE_SIZE,
             spam: Some(Spam { burst: 25, refill: Duration::from_secs(300) }),
             aggregate_at: Some(10),
             group_age: Duration::from_secs(600),
@@ -97,7 +101,7 @@ impl SinkOptions {
     /// Sets how many groups, counted events and spam filter buckets are cached, each. Default: 4096. The least
     /// recently used are evicted.
     pub fn cache_size(mut self, entries: usize) -> Self {
-        self.cache_size = entries.max(1);
+        self.cache_size = NonZeroUsize::new(entries).unwrap_or(NonZeroUsize::MIN);
         self
     }
 

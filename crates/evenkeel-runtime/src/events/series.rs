@@ -10,10 +10,10 @@ use evenkeel_base::jitter;
 use k8s_openapi::api::events::v1::{Event, EventSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use lru::LruCache;
 use serde_json::json;
 
 use super::event_writer::{EventWriter, Observed, Settled, Write};
-use super::lru::Lru;
 use super::names::cut;
 use super::options::SinkOptions;
 use super::spam::SpamFilter;
@@ -27,13 +27,13 @@ const NOTE_MAX: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Series {
     options: SinkOptions,
-    entries: Lru<Entry>,
+    entries: LruCache<EventKey, SeriesEntry>,
     spam: SpamFilter,
 }
 
 /// An event that may recur.
 #[derive(Debug)]
-struct Entry {
+struct SeriesEntry {
     event: Event,
     /// When it was seen last.
     last: Timestamp,
@@ -45,7 +45,11 @@ struct Entry {
 
 impl Series {
     pub(crate) fn new(options: &SinkOptions) -> Self {
-        Series { entries: Lru::new(options.cache_size), spam: SpamFilter::new(options), options: options.clone() }
+        Series {
+            entries: LruCache::sparse(options.cache_size),
+            spam: SpamFilter::new(options),
+            options: options.clone(),
+        }
     }
 
     fn begin(&mut self, key: EventKey, occurrence: &Occurrence) -> Observed<Event> {
@@ -53,16 +57,16 @@ impl Series {
             return Observed::spam();
         }
         let event = new_event(occurrence);
-        let entry = Entry { event: event.clone(), last: occurrence.at, written: 1, finishing: None };
+        let entry = SeriesEntry { event: event.clone(), last: occurrence.at, written: 1, finishing: None };
         let mut observed = Observed::write(Write::create(key.clone(), event));
-        if let Some((key, mut forgotten)) = self.entries.put(key, entry) {
+        if let Some((key, mut forgotten)) = self.entries.push(key, entry) {
             observed.writes.extend(forgotten.write_if_behind(&key));
         }
         observed
     }
 }
 
-impl Entry {
+impl SeriesEntry {
     fn count(&self) -> i32 {
         self.event.series.as_ref().map_or(1, |series| series.count)
     }
@@ -98,7 +102,7 @@ impl EventWriter for Series {
 
     fn observe(&mut self, occurrence: &Occurrence) -> Observed<Event> {
         let key = occurrence.series_key();
-        let Some(entry) = self.entries.get(&key) else { return self.begin(key, occurrence) };
+        let Some(entry) = self.entries.get_mut(&key) else { return self.begin(key, occurrence) };
         let is_first_of_series = entry.event.series.is_none();
         entry.add(occurrence.at);
         if !is_first_of_series {
@@ -107,16 +111,16 @@ impl EventWriter for Series {
         if !self.spam.accepts(occurrence) {
             return Observed::spam();
         }
-        let write = self.entries.peek(&key).and_then(|entry| entry.write(&key));
+        let write = self.entries.peek_mut(&key).and_then(|entry| entry.write(&key));
         write.map_or_else(Observed::counted, Observed::write)
     }
 
     /// Removes a finished series unless it has continued meanwhile. A series that could not be written is kept.
     fn settled(&mut self, key: &EventKey, settled: Settled<'_, Event>) {
-        let Some(entry) = self.entries.peek(key) else { return };
+        let Some(entry) = self.entries.peek_mut(key) else { return };
         let is_over = entry.finishing.take() == Some(entry.count());
         match settled {
-            Settled::Written(_) | Settled::Refused if is_over => drop(self.entries.remove(key)),
+            Settled::Written(_) | Settled::Refused if is_over => drop(self.entries.pop(key)),
             Settled::Written(event) => {
                 entry.event.metadata.resource_version.clone_from(&event.metadata.resource_version);
             }
@@ -125,32 +129,32 @@ impl EventWriter for Series {
     }
 
     fn refresh(&mut self) -> Vec<Write<Event>> {
-        let keys = self.entries.keys();
-        keys.iter().filter_map(|key| self.entries.peek(key)?.write(key)).collect()
+        self.entries.iter_mut().rev().filter_map(|(key, entry)| entry.write(key)).collect()
     }
 
     fn finish(&mut self, now: Timestamp) -> Vec<Write<Event>> {
         let silence = SignedDuration::try_from(self.options.finish_after).unwrap_or(SignedDuration::MAX);
-        let mut writes = Vec::new();
-        for key in self.entries.keys() {
-            let Some(entry) = self.entries.peek(&key) else { continue };
+        let (mut writes, mut single) = (Vec::new(), Vec::new());
+        for (key, entry) in self.entries.iter_mut().rev() {
             if now.duration_since(entry.last) <= silence {
                 continue;
             }
-            match entry.write(&key) {
+            match entry.write(key) {
                 Some(write) => {
                     entry.finishing = Some(entry.count());
                     writes.push(write);
                 }
-                None => drop(self.entries.remove(&key)),
+                None => single.push(key.clone()),
             }
+        }
+        for key in single {
+            self.entries.pop(&key);
         }
         writes
     }
 
     fn unwritten(&mut self) -> Vec<Write<Event>> {
-        let keys = self.entries.keys();
-        keys.iter().filter_map(|key| self.entries.peek(key)?.write_if_behind(key)).collect()
+        self.entries.iter_mut().rev().filter_map(|(key, entry)| entry.write_if_behind(key)).collect()
     }
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use evenkeel_base::TokenBucket;
 use k8s_openapi::jiff::Timestamp;
+use lru::LruCache;
 
-use super::lru::Lru;
 use super::options::{SinkOptions, Spam};
 use super::{EventKey, Occurrence};
 
@@ -14,12 +14,12 @@ use super::{EventKey, Occurrence};
 pub(crate) struct SpamFilter {
     options: SinkOptions,
     /// An evicted bucket returns full.
-    buckets: Lru<TokenBucket>,
+    buckets: LruCache<EventKey, TokenBucket>,
 }
 
 impl SpamFilter {
     pub(crate) fn new(options: &SinkOptions) -> Self {
-        SpamFilter { buckets: Lru::new(options.cache_size), options: options.clone() }
+        SpamFilter { buckets: LruCache::sparse(options.cache_size), options: options.clone() }
     }
 
     /// Takes a token for the occurrence. Returns false if there is none.
@@ -31,7 +31,7 @@ impl SpamFilter {
 
     fn take(&mut self, key: EventKey, spam: Spam, now: Timestamp) -> bool {
         let now = Duration::try_from(now.as_duration()).unwrap_or_default();
-        if let Some(bucket) = self.buckets.get(&key) {
+        if let Some(bucket) = self.buckets.get_mut(&key) {
             return bucket.try_take(now);
         }
         let mut bucket = TokenBucket::every(spam.refill, spam.burst);

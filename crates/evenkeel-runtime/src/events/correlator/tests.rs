@@ -256,9 +256,30 @@ fn ec_012_an_evicted_bucket_is_full_again() {
 }
 
 #[test]
+fn ec_012_the_least_recently_counted_event_is_evicted() {
+    let mut correlator = Correlator::new(&SinkOptions::new().no_spam_filter().cache_size(2));
+    let about = |name: &str| warning("R", "n").regarding(&reference("Pod", name));
+    one(&mut correlator, about("a"), 0);
+    one(&mut correlator, about("b"), 0);
+    assert_eq!(count(&one(&mut correlator, about("a"), 0).unwrap()), 2, "counting is a use");
+    one(&mut correlator, about("c"), 0);
+    assert_eq!(correlator.counts.len(), 2);
+    assert_eq!(count(&one(&mut correlator, about("b"), 0).unwrap()), 1, "it replaced b, and b replaces a");
+    one(&mut correlator, about("a"), 0);
+    let b = one(&mut correlator, about("b"), 0).unwrap();
+    one(&mut correlator, about("a"), 0);
+    correlator.settled(&b.key, Settled::Written(&b.event));
+    one(&mut correlator, about("c"), 0);
+    assert_eq!(count(&one(&mut correlator, about("a"), 0).unwrap()), 3, "the result of a write is no use");
+    let mut smallest = Correlator::new(&SinkOptions::new().cache_size(0));
+    one(&mut smallest, about("a"), 0);
+    assert_eq!(count(&one(&mut smallest, about("a"), 0).unwrap()), 2, "a cache has one entry at least");
+}
+
+#[test]
 fn ec_013_every_option_has_client_gos_default() {
     let default = SinkOptions::default();
-    assert_eq!((default.cache_size, default.aggregate_at, default.group_age), (4096, Some(10), seconds(600)));
+    assert_eq!((default.cache_size.get(), default.aggregate_at, default.group_age), (4096, Some(10), seconds(600)));
     let spam = default.spam.unwrap();
     assert_eq!((spam.burst, spam.refill), (25, seconds(300)));
     let options = SinkOptions::new()
