@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use evenkeel_base::hash::GOLDEN_RATIO;
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -586,8 +587,7 @@ impl Env for SystemEnv {
 
     /// SplitMix64: every call takes the next state, so threads never get the same number.
     fn random(&self) -> u64 {
-        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-        let mut z = self.state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        let mut z = self.state.fetch_add(GOLDEN_RATIO, Ordering::Relaxed).wrapping_add(GOLDEN_RATIO);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)

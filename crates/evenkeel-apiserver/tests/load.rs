@@ -85,7 +85,7 @@ async fn list(address: &str) -> Result<(String, KnownObjects), Disconnected> {
 /// Returns the number of writes.
 async fn write(address: String, writer: u64, operations: u64) -> Result<u64, Disconnected> {
     let mut connection = Connection::open(&address).await?;
-    let mut random = writer.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut random = evenkeel_base::hash::spread(writer);
     let mut written = 0;
     for number in 0..operations {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

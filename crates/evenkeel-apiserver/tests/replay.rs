@@ -39,7 +39,7 @@ impl Env for Script {
     }
 
     fn random(&self) -> u64 {
-        let step = self.0.1.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst);
+        let step = self.0.1.fetch_add(evenkeel_base::hash::GOLDEN_RATIO, Ordering::SeqCst);
         let mixed = (step ^ (step >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed ^ (mixed >> 31)
     }

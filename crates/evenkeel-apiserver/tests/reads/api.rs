@@ -45,7 +45,7 @@ impl Env for VirtualWorld {
     }
 
     fn random(&self) -> u64 {
-        self.chance.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        evenkeel_base::hash::spread(self.chance.fetch_add(1, Ordering::Relaxed))
     }
 }
 

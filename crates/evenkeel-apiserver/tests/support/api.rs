@@ -73,7 +73,7 @@ impl Env for TestEnv {
             return number;
         }
         if random.counting {
-            random.last = random.last.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            random.last = random.last.wrapping_add(evenkeel_base::hash::GOLDEN_RATIO);
         }
         random.last
     }

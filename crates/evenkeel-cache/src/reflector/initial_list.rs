@@ -2,6 +2,7 @@
 
 use std::hash::BuildHasher;
 
+use evenkeel_base::hash::spread;
 use evenkeel_core::ObjectKey;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -28,12 +29,10 @@ pub(super) struct InitialList {
     versions: Option<ObjectVersions>,
 }
 
-/// Spreads half a hash over a whole one: the table uses the highest bits.
-const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
-
 impl InitialSlot {
+    /// Spreads half a hash over a whole one: the table uses the highest bits.
     fn spread(&self) -> u64 {
-        u64::from(self.hash).wrapping_mul(SPREAD)
+        spread(u64::from(self.hash))
     }
 }
 
