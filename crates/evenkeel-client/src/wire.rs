@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use evenkeel_core::ResourceInfo;
+use evenkeel_core::codec::Codec;
 
 use crate::rest::has_protobuf_form;
 
@@ -74,14 +75,6 @@ impl FromStr for Wire {
 #[error("expected \"auto\", \"json\" or \"protobuf\"")]
 pub struct UnknownWire;
 
-/// The encoding of one body.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Encoding {
-    #[default]
-    Json,
-    Protobuf,
-}
-
 /// How much of an object the response contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ResponseShape {
@@ -97,31 +90,30 @@ pub(crate) enum ResponseShape {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Negotiation {
     pub(crate) shape: ResponseShape,
-    /// The preferred encoding of the response.
-    pub(crate) accept: Encoding,
-    /// The encoding of the request's body.
-    pub(crate) send: Encoding,
+    /// The preferred codec of the response.
+    pub(crate) accept: Codec,
+    /// The codec of the request's body.
+    pub(crate) send: Codec,
 }
 
 impl Negotiation {
     /// The negotiation for objects of this kind.
     pub(crate) fn new(wire: Wire, info: &ResourceInfo, shape: ResponseShape) -> Self {
-        let encoding =
-            |is_possible| if wire == Wire::Protobuf && is_possible { Encoding::Protobuf } else { Encoding::Json };
+        let codec = |is_possible| if wire == Wire::Protobuf && is_possible { Codec::Protobuf } else { Codec::Json };
         match shape {
             ResponseShape::Full => {
-                let encoding = encoding(has_protobuf_form(info));
-                Negotiation { shape, accept: encoding, send: encoding }
+                let codec = codec(has_protobuf_form(info));
+                Negotiation { shape, accept: codec, send: codec }
             }
             // Metadata has the same encoding for every kind. The body of the request need not have one.
             ResponseShape::Metadata | ResponseShape::MetadataList => {
-                Negotiation { shape, accept: encoding(true), send: Encoding::Json }
+                Negotiation { shape, accept: codec(true), send: Codec::Json }
             }
         }
     }
 
     /// The same negotiation with JSON in both directions.
     pub(crate) fn in_json(self) -> Self {
-        Negotiation { shape: self.shape, accept: Encoding::Json, send: Encoding::Json }
+        Negotiation { shape: self.shape, accept: Codec::Json, send: Codec::Json }
     }
 }

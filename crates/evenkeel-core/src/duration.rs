@@ -116,14 +116,5 @@ fn decimal(text: &mut String, whole: u64, part: u32, unit: u32) {
     }
 }
 
-/// Multiplies without panicking: the result saturates, and a factor that is not a number returns the duration unchanged.
-pub fn scale(duration: Duration, factor: f64) -> Duration {
-    if factor.is_nan() {
-        return duration;
-    }
-    let seconds = duration.as_secs_f64() * factor;
-    Duration::try_from_secs_f64(seconds).unwrap_or(if seconds > 0.0 { Duration::MAX } else { Duration::ZERO })
-}
-
 #[cfg(test)]
 mod tests;

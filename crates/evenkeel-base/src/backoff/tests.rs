@@ -58,3 +58,11 @@ fn jitter_adds_at_most_its_fraction() {
     assert_eq!(scale(SECOND, f64::NAN), SECOND);
     assert_eq!(scale(SECOND, -1.0), Duration::ZERO);
 }
+
+#[test]
+fn scaling_saturates_and_no_factor_panics() {
+    let second = Duration::from_secs(1);
+    assert_eq!(scale(second, 2.5), Duration::from_millis(2500));
+    assert_eq!(scale(second, f64::NAN), second);
+    assert_eq!((scale(second, 1e300), scale(second, -1.0)), (Duration::MAX, Duration::ZERO));
+}

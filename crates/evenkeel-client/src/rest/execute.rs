@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::body;
 use super::error::RequestError;
-use super::media::{Codecs, accept, codec, to_json};
+use super::media::{Codecs, accept, to_json};
 use super::redirect::{Redirect, redirect};
 use super::response::ResponseReader;
 use super::retry::{AttemptOutcome, ResponseMode, Retries, RetryDecision, retry_after};
@@ -22,7 +22,7 @@ use crate::auth::DebugHeaders;
 use crate::client::Client;
 use crate::error::{Error, RequestName};
 use crate::transport::{Body, BoxError, Lane, TransportError, gzip};
-use crate::wire::{Encoding, Negotiation};
+use crate::wire::Negotiation;
 
 /// How much of a discarded response is read, so that its connection can be reused.
 const DRAIN: usize = 2048;
@@ -46,18 +46,18 @@ impl Payload {
     }
 
     /// Returns the body, and its content type if the request's headers do not contain it.
-    fn take(&self, encoding: Encoding) -> Result<(Body, Option<HeaderValue>), RequestError> {
+    fn take(&self, codec: Codec) -> Result<(Body, Option<HeaderValue>), RequestError> {
         match self {
             Payload::Bytes(bytes) => Ok((Body::full(bytes.clone()), None)),
             Payload::Protobuf(bytes) => {
-                let bytes = match encoding {
-                    Encoding::Protobuf => bytes.clone(),
-                    Encoding::Json => to_json(Codec::Protobuf, bytes).map_err(|error| {
+                let bytes = match codec {
+                    Codec::Protobuf => bytes.clone(),
+                    _ => to_json(Codec::Protobuf, bytes).map_err(|error| {
                         let (what, problem) = ("the body".to_owned(), error.to_string());
                         RequestError::Body { what, problem }
                     })?,
                 };
-                Ok((Body::full(bytes), Some(HeaderValue::from_static(codec(encoding).media_type()))))
+                Ok((Body::full(bytes), Some(HeaderValue::from_static(codec.media_type()))))
             }
             Payload::Once(body) => {
                 let body = body.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -86,8 +86,8 @@ impl Deadline {
 /// A response whose head was received and whose body was not read.
 pub(super) struct UnreadResponse {
     pub(super) response: http::Response<Body>,
-    /// The encoding that the last attempt preferred.
-    pub(super) encoding: Encoding,
+    /// The codec that the last attempt preferred.
+    pub(super) codec: Codec,
     pub(super) time: ReadDeadline,
 }
 
@@ -215,7 +215,7 @@ impl Execution<'_> {
         };
         self.span.record("status", response.status().as_u16());
         let time = ReadDeadline { request: self.request.clone(), deadline, previous };
-        Ok(UnreadResponse { response, encoding: self.negotiation.accept, time })
+        Ok(UnreadResponse { response, codec: self.negotiation.accept, time })
     }
 
     async fn attempts(&mut self) -> Result<http::Response<Body>, Error> {
@@ -365,7 +365,7 @@ impl Execution<'_> {
         }
         self.state.rejected = true;
         self.negotiation = self.negotiation.in_json();
-        self.reader.codecs = Codecs::preferring(Encoding::Json);
+        self.reader.codecs = Codecs::preferring(Codec::Json);
         true
     }
 
@@ -374,11 +374,11 @@ impl Execution<'_> {
     }
 
     fn requested_protobuf(&self) -> bool {
-        self.negotiation.accept == Encoding::Protobuf && !self.headers.contains_key(ACCEPT)
+        self.negotiation.accept == Codec::Protobuf && !self.headers.contains_key(ACCEPT)
     }
 
     fn sent_protobuf(&self) -> bool {
-        self.negotiation.send == Encoding::Protobuf && matches!(self.payload, Payload::Protobuf(_))
+        self.negotiation.send == Codec::Protobuf && matches!(self.payload, Payload::Protobuf(_))
     }
 
     /// Returns the location to follow, if the response is a redirect that may be followed.

@@ -14,7 +14,7 @@ use http::HeaderMap;
 use http::header::{CONTENT_TYPE, HeaderValue};
 
 use super::sanitize::escaped;
-use crate::wire::{Encoding, ResponseShape};
+use crate::wire::ResponseShape;
 
 /// The maximal length of a malformed media type in an error.
 const SHOWN: usize = 128;
@@ -40,16 +40,13 @@ macro_rules! metadata {
 }
 
 /// The value of `Accept`.
-pub(super) fn accept(shape: ResponseShape, encoding: Encoding) -> HeaderValue {
+pub(super) fn accept(shape: ResponseShape, codec: Codec) -> HeaderValue {
     let [json, protobuf] = match shape {
         ResponseShape::Full => [JSON, PROTOBUF],
         ResponseShape::Metadata => metadata!("PartialObjectMetadata"),
         ResponseShape::MetadataList => metadata!("PartialObjectMetadataList"),
     };
-    match encoding {
-        Encoding::Json => json,
-        Encoding::Protobuf => protobuf,
-    }
+    if codec == Codec::Protobuf { protobuf } else { json }
 }
 
 /// The supported codecs, and the one for responses without a `Content-Type`.
@@ -69,9 +66,9 @@ pub(crate) enum MediaError {
 }
 
 impl Codecs {
-    /// The codecs for the responses to a request that prefers this encoding.
-    pub(crate) fn preferring(encoding: Encoding) -> Self {
-        Codecs { preferred: codec(encoding) }
+    /// The codecs for the responses to a request that prefers this one.
+    pub(crate) fn preferring(preferred: Codec) -> Self {
+        Codecs { preferred }
     }
 
     /// Returns the codec for a response with these headers.
@@ -95,14 +92,6 @@ impl Codecs {
 
 fn find(media_type: &str) -> Result<Codec, MediaError> {
     Codec::of_media_type(media_type).ok_or_else(|| MediaError::Unknown(escaped(media_type.as_bytes(), SHOWN)))
-}
-
-/// Returns the codec of an encoding.
-pub(super) fn codec(encoding: Encoding) -> Codec {
-    match encoding {
-        Encoding::Json => Codec::Json,
-        Encoding::Protobuf => Codec::Protobuf,
-    }
 }
 
 /// Returns whether objects of this kind have a protobuf encoding.

@@ -33,7 +33,7 @@ use crate::auth::is_secret;
 use crate::client::Client;
 use crate::error::{Error, RequestName};
 use crate::transport::Body;
-use crate::wire::{Encoding, Negotiation};
+use crate::wire::Negotiation;
 use crate::write_observer::PendingWrite;
 
 /// One request.
@@ -204,7 +204,7 @@ impl Request {
     /// Sets the body to this value, in protobuf if that is negotiated and the value has a protobuf encoding. If the server
     /// rejects it, the same value is sent as JSON.
     pub(crate) fn value<T: Serialize + ?Sized>(mut self, value: &T) -> Self {
-        if self.negotiation.send == Encoding::Json || self.uses_json() {
+        if self.negotiation.send == Codec::Json || self.uses_json() {
             return self.json(value);
         }
         let encoded = type_meta(value).map(|(api_version, kind)| {
@@ -255,8 +255,8 @@ impl Request {
             if let Some(invalid) = &self.invalid_send {
                 return Err(invalid.clone().into());
             }
-            let UnreadResponse { response, encoding, time } = self.execute(ResponseMode::Whole, span).await?;
-            let response = time.read(self.reader(encoding).whole(response)).await?;
+            let UnreadResponse { response, codec, time } = self.execute(ResponseMode::Whole, span).await?;
+            let response = time.read(self.reader(codec).whole(response)).await?;
             self.client.metrics().response_size(self.name.method(), response.bytes().len());
             Ok(response)
         });
@@ -271,8 +271,8 @@ impl Request {
     /// error that names the item.
     pub async fn list<K>(&self, info: &Arc<ResourceInfo>) -> Result<List<K>, Error> {
         self.timed(async |span| {
-            let UnreadResponse { response, encoding, time } = self.execute(ResponseMode::Whole, span).await?;
-            let (list, received) = time.read(self.reader(encoding).list(info, response)).await?;
+            let UnreadResponse { response, codec, time } = self.execute(ResponseMode::Whole, span).await?;
+            let (list, received) = time.read(self.reader(codec).list(info, response)).await?;
             self.client.metrics().response_size(self.name.method(), received);
             Ok(list)
         })
@@ -283,9 +283,9 @@ impl Request {
     pub async fn list_stream<K>(&self, info: &Arc<ResourceInfo>) -> Result<ListStream<K>, Error> {
         let (started, span) = (Instant::now(), self.span());
         let opening = async {
-            let UnreadResponse { response, encoding, mut time } = self.execute(ResponseMode::Whole, &span).await?;
+            let UnreadResponse { response, codec, mut time } = self.execute(ResponseMode::Whole, &span).await?;
             let opening = ReadDeadline { request: time.request.clone(), deadline: time.deadline, previous: None };
-            match opening.read(self.reader(encoding).list_stream(info, response)).await {
+            match opening.read(self.reader(codec).list_stream(info, response)).await {
                 Ok(stream) => Ok(stream.timed(time, self.client.metrics().clone(), started)),
                 Err(error) => Err(with_previous(error, time.previous.take())),
             }
@@ -301,8 +301,8 @@ impl Request {
     pub async fn stream(&self) -> Result<ByteStream, Error> {
         let span = self.span();
         let opening = async {
-            let UnreadResponse { response, encoding, time } = self.execute(ResponseMode::Stream, &span).await?;
-            time.read(self.reader(encoding).stream(response)).await
+            let UnreadResponse { response, codec, time } = self.execute(ResponseMode::Stream, &span).await?;
+            time.read(self.reader(codec).stream(response)).await
         };
         opening.instrument(span.clone()).await
     }
@@ -313,19 +313,19 @@ impl Request {
     pub async fn watch<K>(&self, info: &Arc<ResourceInfo>) -> Result<WatchStream<K>, Error> {
         let span = self.span();
         let opening = async {
-            let UnreadResponse { response, encoding, time } = self.execute(ResponseMode::Watch, &span).await?;
-            time.read(self.reader(encoding).watch(info, response)).await
+            let UnreadResponse { response, codec, time } = self.execute(ResponseMode::Watch, &span).await?;
+            time.read(self.reader(codec).watch(info, response)).await
         };
         opening.instrument(span.clone()).await
     }
 
-    fn reader(&self, encoding: Encoding) -> ResponseReader<'_> {
+    fn reader(&self, codec: Codec) -> ResponseReader<'_> {
         let config = self.client.config();
         ResponseReader {
             request: &self.name,
             host: config.server.host(),
             target: &self.target,
-            codecs: Codecs::preferring(encoding),
+            codecs: Codecs::preferring(codec),
             fallback: self.client.protobuf_fallback(),
             limits: &config.limits,
             warnings: [self.warnings.as_ref(), config.warnings.as_ref()],

@@ -21,7 +21,6 @@ use super::warnings::{Warning, WarningHandler};
 use crate::config::Limits;
 use crate::error::RequestName;
 use crate::transport::{Body, BoxError};
-use crate::wire::Encoding;
 
 /// A response with this code, media type (none if empty) and body.
 pub(super) fn response(code: u16, content_type: &str, body: impl Into<Bytes>) -> Response<Body> {
@@ -65,7 +64,7 @@ impl ReaderFixture {
                 name: "web".into(),
                 subresource: "".into(),
             },
-            codecs: Codecs::preferring(Encoding::Json),
+            codecs: Codecs::preferring(Codec::Json),
             fallback: Arc::default(),
             limits: Limits::default(),
             handler: Arc::clone(&warnings) as _,

@@ -10,35 +10,35 @@ pub(in crate::rest) fn headers(content_type: &str) -> HeaderMap {
 
 #[test]
 fn ctn_001_json_is_preferred_and_anything_is_accepted() {
-    assert_eq!(accept(ResponseShape::Full, Encoding::Json), "application/json, */*");
+    assert_eq!(accept(ResponseShape::Full, Codec::Json), "application/json, */*");
 }
 
 #[test]
 fn ctn_002_protobuf_is_accepted_before_json() {
-    assert_eq!(accept(ResponseShape::Full, Encoding::Protobuf), "application/vnd.kubernetes.protobuf,application/json");
+    assert_eq!(accept(ResponseShape::Full, Codec::Protobuf), "application/vnd.kubernetes.protobuf,application/json");
 }
 
 #[test]
 fn mdc_001_metadata_is_accepted_in_each_encoding_and_whole_objects_as_a_fallback() {
     assert_eq!(
-        accept(ResponseShape::Metadata, Encoding::Protobuf),
+        accept(ResponseShape::Metadata, Codec::Protobuf),
         "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
          application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
     );
     assert_eq!(
-        accept(ResponseShape::MetadataList, Encoding::Protobuf),
+        accept(ResponseShape::MetadataList, Codec::Protobuf),
         "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
          application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
     );
     assert_eq!(
-        accept(ResponseShape::MetadataList, Encoding::Json),
+        accept(ResponseShape::MetadataList, Codec::Json),
         "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
     );
 }
 
 #[test]
 fn ctn_004_parameters_are_ignored_and_a_missing_header_means_the_preferred_type() {
-    let codecs = Codecs::preferring(Encoding::Protobuf);
+    let codecs = Codecs::preferring(Codec::Protobuf);
     let chosen = |headers: &HeaderMap| codecs.of_response(headers).map(|codec| codec.media_type());
     for header in [
         "application/json",
@@ -82,7 +82,7 @@ fn ctn_005_malformed_headers_differ_from_unknown_types() {
 
 #[test]
 fn ctn_006_and_ctn_007_an_unknown_type_has_no_codec() {
-    let codecs = Codecs::preferring(Encoding::Json);
+    let codecs = Codecs::preferring(Codec::Json);
     for header in ["text/html", "json", "application/yaml", "application/cbor"] {
         let error = codecs.of_response(&headers(header)).unwrap_err();
         assert_eq!(error, MediaError::Unknown(header.to_owned()));
@@ -92,7 +92,7 @@ fn ctn_006_and_ctn_007_an_unknown_type_has_no_codec() {
 
 #[test]
 fn wch_004_a_watch_without_a_content_type_is_json() {
-    let codecs = Codecs::preferring(Encoding::Protobuf);
+    let codecs = Codecs::preferring(Codec::Protobuf);
     let chosen = |headers: &HeaderMap| codecs.of_watch(headers).map(|codec| codec.media_type());
     assert_eq!(chosen(&HeaderMap::new()), Ok("application/json"), "whatever is preferred");
     assert_eq!(chosen(&headers("application/vnd.kubernetes.protobuf;stream=watch")), Ok(PROTOBUF));

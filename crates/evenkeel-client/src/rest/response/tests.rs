@@ -11,7 +11,6 @@ use super::super::media::tests::PROTOBUF;
 use super::super::testing::{ReaderFixture, Script, Step, protobuf, response, with_header};
 use super::*;
 use crate::transport::{TransportError, TransportFault};
-use crate::wire::Encoding;
 
 const JSON: &str = "application/json";
 const WEB: &str = r#"{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"web","namespace":"default"}}"#;
@@ -39,7 +38,7 @@ async fn an_object_is_decoded_from_the_response_bytes() {
 #[tokio::test]
 async fn ctn_004_chc_06_a_body_without_a_media_type_has_the_preferred_type() {
     let mut fixture = ReaderFixture::new(Method::GET);
-    fixture.codecs = Codecs::preferring(Encoding::Protobuf);
+    fixture.codecs = Codecs::preferring(Codec::Protobuf);
     let read = async |received| fixture.reader().whole(received).await.unwrap().object::<Deployment>(&deployments());
     let error = read(response(200, "", WEB)).await.unwrap_err();
     assert!(matches!(error, Error::Decode { .. }), "never a silent success: {error}");

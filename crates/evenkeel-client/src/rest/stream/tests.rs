@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::task::Waker;
 
+use evenkeel_core::codec::Codec;
 use evenkeel_core::{Obj, ResourceInfo};
 use http::Method;
 use k8s_openapi::api::core::v1::Pod;
@@ -13,7 +14,6 @@ use super::super::media::Codecs;
 use super::super::testing::{ReaderFixture, Script, Step, response};
 use super::*;
 use crate::transport::{BodyError, TransportFault};
-use crate::wire::Encoding;
 
 const WATCH: &str = r#"{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a","resourceVersion":"1"}}}
 {"type":"MODIFIED","object":{"metadata":{"name":"a","resourceVersion":"2"}}}
@@ -87,7 +87,7 @@ async fn wch_004_the_media_type_is_checked_when_the_watch_opens() {
 #[tokio::test]
 async fn chc_12_a_watch_that_prefers_protobuf_reads_a_json_response() {
     let mut fixture = ReaderFixture::new(Method::GET);
-    fixture.codecs = Codecs::preferring(Encoding::Protobuf);
+    fixture.codecs = Codecs::preferring(Codec::Protobuf);
     let mut stream = fixture.reader().watch::<Pod>(&pods(), response(200, "application/json", WATCH)).await.unwrap();
     assert_eq!(words(stream.next().await.unwrap()), "added a");
     assert!(fixture.reader().watch::<Pod>(&pods(), response(200, "application/cbor", WATCH)).await.is_err());
