@@ -27,11 +27,11 @@ use crate::write_observer::{WriteObserver, WriteObservers};
 /// connections that its requests opened.
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
+    inner: Arc<ClientInner>,
     write_observers: WriteObservers,
 }
 
-struct Inner {
+struct ClientInner {
     config: Config,
     transport: Transport,
     credentials: Option<Credentials>,
@@ -163,7 +163,7 @@ impl Client {
         let metrics = Recorder::new(&config.server);
         let throttle_log = ThrottleLog::default();
         Client {
-            inner: Arc::new(Inner {
+            inner: Arc::new(ClientInner {
                 config,
                 transport,
                 credentials,

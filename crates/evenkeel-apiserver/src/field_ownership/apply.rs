@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::compare::changes;
 use super::conflict::{self, Conflict};
-use super::entry::{self, Entry, ManagerOperation};
+use super::entry::{self, ManagedFieldsEntry, ManagerOperation};
 use super::fields::{fields_of, without};
 use super::last_applied;
 use super::merge::merge;
@@ -67,7 +67,7 @@ pub(crate) fn apply<T: FieldTypes>(
     wanted.remove_never_owned();
     // The time of an entry is that of its manager's last change.
     let time = previous.as_ref().and_then(|previous| previous.time).filter(|_| !changed);
-    entries.push(Entry { time: time.or(Some(write.now)), fields: wanted, ..acting(write) });
+    entries.push(ManagedFieldsEntry { time: time.or(Some(write.now)), fields: wanted, ..acting(write) });
     entries.retain(|entry| !entry.fields.is_empty());
     entry::cap_updaters(&mut entries);
     let managed = entry::encode(entries);
@@ -79,8 +79,8 @@ pub(crate) fn apply<T: FieldTypes>(
 }
 
 /// Returns the entry of the applying manager, without fields.
-fn acting<'a>(write: &Write<'a>) -> Entry<'a> {
-    Entry {
+fn acting<'a>(write: &Write<'a>) -> ManagedFieldsEntry<'a> {
+    ManagedFieldsEntry {
         manager: write.manager,
         operation: ManagerOperation::Apply,
         api_version: write.api_version,
@@ -92,7 +92,7 @@ fn acting<'a>(write: &Write<'a>) -> Entry<'a> {
 
 /// Returns the owners of an object. An object without owners is assigned one for its existing fields, so that the
 /// first apply does not take them silently.
-fn owners<'a, T: FieldTypes>(live: &'a Value, types: Option<&T>, write: &Write<'a>) -> Vec<Entry<'a>> {
+fn owners<'a, T: FieldTypes>(live: &'a Value, types: Option<&T>, write: &Write<'a>) -> Vec<ManagedFieldsEntry<'a>> {
     let stored = live.get("metadata").and_then(|metadata| metadata.get("managedFields"));
     let mut entries = stored.and_then(entry::decode).unwrap_or_default();
     for entry in &mut entries {
@@ -101,7 +101,7 @@ fn owners<'a, T: FieldTypes>(live: &'a Value, types: Option<&T>, write: &Write<'
     if entries.is_empty() {
         let mut existing = changes(None, live, types);
         existing.ignore(write.reset);
-        entries.push(Entry {
+        entries.push(ManagedFieldsEntry {
             manager: BEFORE_FIRST_APPLY,
             operation: ManagerOperation::Update,
             time: Some(write.now),
@@ -117,7 +117,7 @@ fn prune<'a, T: FieldTypes>(
     merged: Value,
     last: &FieldSet<'a>,
     wanted: &FieldSet<'a>,
-    others: &[Entry<'a>],
+    others: &[ManagedFieldsEntry<'a>],
     types: Option<&T>,
 ) -> Value {
     let mut given_up = last.clone();

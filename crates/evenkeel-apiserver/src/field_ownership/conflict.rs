@@ -3,7 +3,7 @@
 use evenkeel_core::status::StatusCause;
 use evenkeel_core::{Reason, Status, StatusDetails};
 
-use super::entry::{Entry, ManagerOperation};
+use super::entry::{ManagedFieldsEntry, ManagerOperation};
 use super::set::FieldSet;
 
 /// The fields of one manager that an apply would change.
@@ -15,14 +15,14 @@ pub(super) struct Conflict<'a> {
 
 impl<'a> Conflict<'a> {
     /// Returns the conflict with this entry, if it owns any of the changed fields.
-    pub(super) fn with(entry: &Entry<'a>, written: &FieldSet<'a>) -> Option<Self> {
+    pub(super) fn with(entry: &ManagedFieldsEntry<'a>, written: &FieldSet<'a>) -> Option<Self> {
         let fields = entry.fields.intersection(written);
         (!fields.is_empty()).then(|| Conflict { manager: describe(entry), fields })
     }
 }
 
 /// Names the manager: an applier by its name, an updater also by the version that it wrote through.
-fn describe(entry: &Entry<'_>) -> String {
+fn describe(entry: &ManagedFieldsEntry<'_>) -> String {
     let mut text = format!("{:?}", entry.manager);
     if !entry.subresource.is_empty() {
         text.push_str(&format!(" with subresource {:?}", entry.subresource));

@@ -31,7 +31,7 @@ impl ManagerOperation {
 
 /// The fields of one manager. Empty strings stand for absent values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct ManagedFieldsEntry<'a> {
     pub(crate) manager: &'a str,
     pub(crate) operation: ManagerOperation,
     pub(crate) api_version: &'a str,
@@ -40,10 +40,10 @@ pub(crate) struct Entry<'a> {
     pub(crate) fields: FieldSet<'a>,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> ManagedFieldsEntry<'a> {
     /// Returns whether both entries belong to one manager (SSA-3): appliers keep their entry when they change the
     /// version.
-    pub(crate) fn is_same_manager(&self, other: &Entry<'_>) -> bool {
+    pub(crate) fn is_same_manager(&self, other: &ManagedFieldsEntry<'_>) -> bool {
         self.manager == other.manager
             && self.operation == other.operation
             && self.subresource == other.subresource
@@ -66,7 +66,7 @@ impl<'a> Entry<'a> {
         if text("fieldsType")? != "FieldsV1" {
             return None;
         }
-        Some(Entry {
+        Some(ManagedFieldsEntry {
             manager: text("manager")?,
             operation,
             api_version,
@@ -102,7 +102,7 @@ impl<'a> Entry<'a> {
         time.map_or(0, Timestamp::as_second)
     }
 
-    fn by_age(&self, other: &Entry<'_>) -> Ordering {
+    fn by_age(&self, other: &ManagedFieldsEntry<'_>) -> Ordering {
         self.seconds()
             .cmp(&other.seconds())
             .then_with(|| self.manager.cmp(other.manager))
@@ -112,13 +112,13 @@ impl<'a> Entry<'a> {
 }
 
 /// Decodes `managedFields`; `None` if any entry is malformed. The later of two entries of one manager wins.
-pub(crate) fn decode(list: &Value) -> Option<Vec<Entry<'_>>> {
+pub(crate) fn decode(list: &Value) -> Option<Vec<ManagedFieldsEntry<'_>>> {
     let Value::Array(list) = list else {
         return list.is_null().then(Vec::new);
     };
-    let mut entries: Vec<Entry<'_>> = Vec::with_capacity(list.len() + 1);
+    let mut entries: Vec<ManagedFieldsEntry<'_>> = Vec::with_capacity(list.len() + 1);
     for value in list {
-        let entry = Entry::decode(value)?;
+        let entry = ManagedFieldsEntry::decode(value)?;
         match entries.iter_mut().find(|other| other.is_same_manager(&entry)) {
             Some(other) => *other = entry,
             None => entries.push(entry),
@@ -128,14 +128,14 @@ pub(crate) fn decode(list: &Value) -> Option<Vec<Entry<'_>>> {
 }
 
 /// Encodes `managedFields`, sorted by operation, time, manager, version and sub-resource.
-pub(crate) fn encode(mut entries: Vec<Entry<'_>>) -> Vec<Value> {
+pub(crate) fn encode(mut entries: Vec<ManagedFieldsEntry<'_>>) -> Vec<Value> {
     entries.sort_by(|a, b| a.operation.cmp(&b.operation).then_with(|| a.by_age(b)));
-    entries.iter().map(Entry::encode).collect()
+    entries.iter().map(ManagedFieldsEntry::encode).collect()
 }
 
 /// Merges the oldest update entries, version by version, down to the limit (SSA-6). With more versions than the limit,
 /// one entry per version is kept.
-pub(crate) fn cap_updaters(entries: &mut Vec<Entry<'_>>) {
+pub(crate) fn cap_updaters(entries: &mut Vec<ManagedFieldsEntry<'_>>) {
     let updaters = entries.iter().filter(|entry| entry.operation == ManagerOperation::Update).count();
     let Some(mut surplus) = updaters.checked_sub(MAX_UPDATERS).filter(|surplus| *surplus > 0) else {
         return;
@@ -165,7 +165,7 @@ pub(crate) fn cap_updaters(entries: &mut Vec<Entry<'_>>) {
 }
 
 /// Merges the bucket of an earlier write, if it was too recent to be merged so far, into the new one.
-fn merge_twin(entries: &mut Vec<Entry<'_>>, bucket: usize, surplus: &mut usize) {
+fn merge_twin(entries: &mut Vec<ManagedFieldsEntry<'_>>, bucket: usize, surplus: &mut usize) {
     let twin = entries.iter().enumerate().position(|(index, entry)| {
         index != bucket && entries.get(bucket).is_some_and(|bucket| bucket.is_same_manager(entry))
     });

@@ -27,7 +27,7 @@ use crate::schema::{ListType, Schema};
 
 pub(crate) use apply::apply;
 use compare::Changes;
-use entry::{Entry, ManagerOperation};
+use entry::{ManagedFieldsEntry, ManagerOperation};
 pub(crate) use intent::check as check_intent;
 
 /// The properties of a schema that field ownership needs.
@@ -160,7 +160,7 @@ pub(crate) fn update_managed_fields<T: FieldTypes>(
 }
 
 /// Returns the previous entries; a malformed list counts as empty.
-fn starting_point<'a>(requested: &'a Value, stored: &'a Value, is_subresource: bool) -> Vec<Entry<'a>> {
+fn starting_point<'a>(requested: &'a Value, stored: &'a Value, is_subresource: bool) -> Vec<ManagedFieldsEntry<'a>> {
     if !is_subresource {
         if is_reset(requested) {
             return Vec::new();
@@ -181,7 +181,11 @@ fn is_reset(requested: &Value) -> bool {
 }
 
 /// Returns the entries after the changes.
-fn after_write<'a>(mut entries: Vec<Entry<'a>>, mut changes: Changes<'a>, write: &Write<'a>) -> Vec<Entry<'a>> {
+fn after_write<'a>(
+    mut entries: Vec<ManagedFieldsEntry<'a>>,
+    mut changes: Changes<'a>,
+    write: &Write<'a>,
+) -> Vec<ManagedFieldsEntry<'a>> {
     let removed = std::mem::take(&mut changes.removed);
     let taken = changes.into_written();
     for entry in &mut entries {
@@ -190,7 +194,7 @@ fn after_write<'a>(mut entries: Vec<Entry<'a>>, mut changes: Changes<'a>, write:
     }
     entries.retain(|entry| !entry.fields.is_empty());
     if !taken.is_empty() {
-        let acting = Entry {
+        let acting = ManagedFieldsEntry {
             manager: write.manager,
             operation: ManagerOperation::Update,
             api_version: write.api_version,

@@ -84,7 +84,7 @@ impl<'de, S: Serializer> Visitor<'de> for Forward<S> {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<S::Ok, A::Error> {
         let mut map = self.0.serialize_map(entries.size_hint()).map_err(de::Error::custom)?;
         while entries.next_key_seed(Key(&mut map))?.is_some() {
-            entries.next_value_seed(Entry(&mut map))?;
+            entries.next_value_seed(MapEntry(&mut map))?;
         }
         map.end().map_err(de::Error::custom)
     }
@@ -113,9 +113,9 @@ impl<'de, S: SerializeMap> DeserializeSeed<'de> for Key<'_, S> {
     }
 }
 
-struct Entry<'a, S>(&'a mut S);
+struct MapEntry<'a, S>(&'a mut S);
 
-impl<'de, S: SerializeMap> DeserializeSeed<'de> for Entry<'_, S> {
+impl<'de, S: SerializeMap> DeserializeSeed<'de> for MapEntry<'_, S> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {

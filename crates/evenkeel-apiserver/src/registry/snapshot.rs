@@ -13,10 +13,10 @@ use crate::openapi::{self, Document};
 /// The served resources at one moment. Cloning is cheap. A change makes a new registry that shares all unchanged parts,
 /// including cached documents, so a request sees one consistent API from start to end.
 #[derive(Clone, Debug)]
-pub(crate) struct Registry(Arc<Inner>);
+pub(crate) struct Registry(Arc<RegistryInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct RegistryInner {
     /// In discovery order: core, the other built-in groups by priority, custom groups by installation (DIS-7).
     groups: Vec<Arc<Group>>,
     by_name: HashMap<String, usize>,
@@ -81,7 +81,7 @@ impl Registry {
 
     fn new(groups: Vec<Arc<Group>>, definitions: Vec<Definition>) -> Registry {
         let by_name = groups.iter().enumerate().map(|(index, group)| (group.name.clone(), index)).collect();
-        Registry(Arc::new(Inner { groups, by_name, definitions, documents: Documents::default() }))
+        Registry(Arc::new(RegistryInner { groups, by_name, definitions, documents: Documents::default() }))
     }
 
     /// Returns the resource of a URL.

@@ -345,17 +345,17 @@ fn sto_17_a_commit_wakes_only_matching_watches() {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum StoreStep {
     Put(u8),
     Delete(u8),
     Compact(u8),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<StoreStep>> {
     let step = prop_oneof![
-        6 => (0u8..6).prop_map(Step::Put),
-        3 => (0u8..6).prop_map(Step::Delete),
-        1 => (0u8..10).prop_map(Step::Compact),
+        6 => (0u8..6).prop_map(StoreStep::Put),
+        3 => (0u8..6).prop_map(StoreStep::Delete),
+        1 => (0u8..10).prop_map(StoreStep::Compact),
     ];
     prop::collection::vec(step, 0..60)
 }
@@ -373,21 +373,21 @@ proptest! {
         for (index, step) in steps.iter().enumerate() {
             let mut world = worlds.last().unwrap().clone();
             match step {
-                Step::Put(key) => {
+                StoreStep::Put(key) => {
                     let key = format!("ns/{key}");
                     let revision = put(&store, &key, index as u32);
                     world.insert(key.clone(), index as u32);
                     log.push((revision, key, Some(index as u32)));
                     worlds.push(world);
                 }
-                Step::Delete(key) => {
+                StoreStep::Delete(key) => {
                     let key = format!("ns/{key}");
                     if world.remove(&key).is_some() {
                         log.push((delete(&store, &key), key, None));
                         worlds.push(world);
                     }
                 }
-                Step::Compact(back) => store.compact(store.revision().saturating_sub((*back).into())),
+                StoreStep::Compact(back) => store.compact(store.revision().saturating_sub((*back).into())),
             }
         }
         prop_assert_eq!(store.revision() as usize + 1, worlds.len());

@@ -22,7 +22,7 @@ const WATCHERS: [&str; 6] = [
 ];
 
 #[derive(Clone, Debug)]
-enum Step {
+enum ModelStep {
     /// Creates the object, or changes its data if it is there.
     Write(usize, u8),
     /// Gives the object another color, or none.
@@ -42,18 +42,18 @@ enum Step {
     Lag(u64),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<ModelStep>> {
     let object = || (0..2usize, 0..4u8);
     let step = prop_oneof![
-        6 => object().prop_map(|(namespace, name)| Step::Write(namespace, name)),
-        5 => (object(), prop::option::of(any::<bool>())).prop_map(|((namespace, name), red)| Step::Paint(namespace, name, red)),
-        3 => object().prop_map(|(namespace, name)| Step::Delete(namespace, name)),
-        1 => Just(Step::Elsewhere),
-        6 => (0..WATCHERS.len()).prop_map(Step::Read),
-        3 => (0..WATCHERS.len()).prop_map(Step::Drop),
-        1 => Just(Step::Wait),
-        1 => (0..20u64).prop_map(Step::Compact),
-        1 => (0..4u64).prop_map(Step::Lag),
+        6 => object().prop_map(|(namespace, name)| ModelStep::Write(namespace, name)),
+        5 => (object(), prop::option::of(any::<bool>())).prop_map(|((namespace, name), red)| ModelStep::Paint(namespace, name, red)),
+        3 => object().prop_map(|(namespace, name)| ModelStep::Delete(namespace, name)),
+        1 => Just(ModelStep::Elsewhere),
+        6 => (0..WATCHERS.len()).prop_map(ModelStep::Read),
+        3 => (0..WATCHERS.len()).prop_map(ModelStep::Drop),
+        1 => Just(ModelStep::Wait),
+        1 => (0..20u64).prop_map(ModelStep::Compact),
+        1 => (0..4u64).prop_map(ModelStep::Lag),
     ];
     prop::collection::vec(step, 1..60)
 }
@@ -136,12 +136,12 @@ async fn truth(api: &Api, path: &str) -> BTreeMap<String, u64> {
     list.0["items"].as_array().unwrap().iter().map(entry).collect()
 }
 
-async fn perform(api: &Api, step: &Step, mirrors: &mut [Mirror], count: usize) {
+async fn perform(api: &Api, step: &ModelStep, mirrors: &mut [Mirror], count: usize) {
     let object = |namespace: &usize, name: &u8| {
         (format!("/api/v1/namespaces/{}/configmaps", NAMESPACES[*namespace]), format!("o{name}"))
     };
     match step {
-        Step::Write(namespace, name) => {
+        ModelStep::Write(namespace, name) => {
             let (collection, name) = object(namespace, name);
             let data = json!({"data": {"step": count.to_string()}});
             if api.patch(&format!("{collection}/{name}"), data).await.code == 404 {
@@ -149,25 +149,25 @@ async fn perform(api: &Api, step: &Step, mirrors: &mut [Mirror], count: usize) {
                 api.post(&collection, body).await.ok();
             }
         }
-        Step::Paint(namespace, name, red) => {
+        ModelStep::Paint(namespace, name, red) => {
             let (collection, name) = object(namespace, name);
             let color = red.map(|red| if red { "red" } else { "blue" });
             let labels = json!({"metadata": {"labels": {"color": color}}});
             api.patch(&format!("{collection}/{name}"), labels).await;
         }
-        Step::Delete(namespace, name) => {
+        ModelStep::Delete(namespace, name) => {
             let (collection, name) = object(namespace, name);
             api.delete(&format!("{collection}/{name}")).await;
         }
-        Step::Elsewhere => {
+        ModelStep::Elsewhere => {
             let node = json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": format!("n{count}")}});
             api.post("/api/v1/nodes", node).await.ok();
         }
-        Step::Read(index) => mirrors[*index].read(api).await,
-        Step::Drop(index) => mirrors[*index].watch = None,
-        Step::Wait => pass(61).await,
-        Step::Compact(kept) => api.faults().compact(api.now().await.saturating_sub(*kept)),
-        Step::Lag(revisions) => api.faults().lag_replica(*revisions),
+        ModelStep::Read(index) => mirrors[*index].read(api).await,
+        ModelStep::Drop(index) => mirrors[*index].watch = None,
+        ModelStep::Wait => pass(61).await,
+        ModelStep::Compact(kept) => api.faults().compact(api.now().await.saturating_sub(*kept)),
+        ModelStep::Lag(revisions) => api.faults().lag_replica(*revisions),
     }
 }
 
@@ -269,8 +269,8 @@ proptest! {
 
     #[test]
     fn wat_27_with_a_long_history_no_watch_relists(steps in steps()) {
-        let steps: Vec<Step> =
-            steps.into_iter().filter(|step| !matches!(step, Step::Compact(_) | Step::Lag(_))).collect();
+        let steps: Vec<ModelStep> =
+            steps.into_iter().filter(|step| !matches!(step, ModelStep::Compact(_) | ModelStep::Lag(_))).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let api = Api::with(|builder| builder.history(1000)).await;

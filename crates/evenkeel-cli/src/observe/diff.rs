@@ -58,13 +58,13 @@ pub(super) fn hidden(bytes: usize) -> String {
 /// and `stringData` are never printed, nor kubectl's copy of them.
 pub(super) fn diff<'a>(old: &'a Value, new: &'a Value, is_secret: bool) -> Vec<Change<'a>> {
     let mut walk = Walk { path: String::new(), is_secret, changes: Vec::new() };
-    walk.compare(Place::Object, Some(old), Some(new));
+    walk.compare(DiffRule::Object, Some(old), Some(new));
     walk.changes
 }
 
 /// Comparison rules at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum DiffRule {
     Object,
     Metadata,
     Annotations,
@@ -75,35 +75,35 @@ enum Place {
     Anywhere,
 }
 
-impl Place {
+impl DiffRule {
     /// Returns the rules for a member, or none if it is skipped.
-    fn member(self, name: &str, is_secret: bool) -> Option<Place> {
+    fn member(self, name: &str, is_secret: bool) -> Option<DiffRule> {
         Some(match (self, name) {
-            (Place::Object, "apiVersion" | "kind") => return None,
-            (Place::Object, "metadata") => Place::Metadata,
-            (Place::Object, "data") if is_secret => Place::Hidden { is_base64: true },
-            (Place::Object, "stringData") if is_secret => Place::Hidden { is_base64: false },
-            (Place::Metadata, name) if BOOKKEEPING.contains(&name) => return None,
-            (Place::Metadata, "annotations") => Place::Annotations,
-            (Place::Annotations, LAST_APPLIED) if is_secret => Place::Hidden { is_base64: false },
-            (Place::Hidden { .. }, _) => self,
-            _ => Place::Anywhere,
+            (DiffRule::Object, "apiVersion" | "kind") => return None,
+            (DiffRule::Object, "metadata") => DiffRule::Metadata,
+            (DiffRule::Object, "data") if is_secret => DiffRule::Hidden { is_base64: true },
+            (DiffRule::Object, "stringData") if is_secret => DiffRule::Hidden { is_base64: false },
+            (DiffRule::Metadata, name) if BOOKKEEPING.contains(&name) => return None,
+            (DiffRule::Metadata, "annotations") => DiffRule::Annotations,
+            (DiffRule::Annotations, LAST_APPLIED) if is_secret => DiffRule::Hidden { is_base64: false },
+            (DiffRule::Hidden { .. }, _) => self,
+            _ => DiffRule::Anywhere,
         })
     }
 
     /// Returns the rules for a list element. Where an object is expected, the content is unknown.
-    fn element(self, is_secret: bool) -> Place {
+    fn element(self, is_secret: bool) -> DiffRule {
         match self {
-            Place::Anywhere => Place::Anywhere,
-            Place::Hidden { .. } => self,
-            _ if is_secret => Place::Hidden { is_base64: false },
-            _ => Place::Anywhere,
+            DiffRule::Anywhere => DiffRule::Anywhere,
+            DiffRule::Hidden { .. } => self,
+            _ if is_secret => DiffRule::Hidden { is_base64: false },
+            _ => DiffRule::Anywhere,
         }
     }
 
     /// Whether an added or removed object is reported member by member. An empty one would not be reported at all.
     fn is_entered(self, members: &Map<String, Value>) -> bool {
-        self == Place::Metadata || (self != Place::Anywhere && !members.is_empty())
+        self == DiffRule::Metadata || (self != DiffRule::Anywhere && !members.is_empty())
     }
 }
 
@@ -114,7 +114,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn compare(&mut self, place: Place, old: Option<&'a Value>, new: Option<&'a Value>) {
+    fn compare(&mut self, place: DiffRule, old: Option<&'a Value>, new: Option<&'a Value>) {
         if old == new {
             return;
         }
@@ -130,7 +130,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn members(&mut self, place: Place, old: Option<&'a Map<String, Value>>, new: Option<&'a Map<String, Value>>) {
+    fn members(&mut self, place: DiffRule, old: Option<&'a Map<String, Value>>, new: Option<&'a Map<String, Value>>) {
         let names: BTreeSet<&str> = [old, new].into_iter().flatten().flat_map(Map::keys).map(String::as_str).collect();
         for name in names {
             let Some(inner) = place.member(name, self.is_secret) else { continue };
@@ -139,7 +139,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn elements(&mut self, place: Place, old: &'a [Value], new: &'a [Value]) {
+    fn elements(&mut self, place: DiffRule, old: &'a [Value], new: &'a [Value]) {
         let keyed = MERGE_KEYS.iter().find_map(|key| Some((key, Keyed::new(key, old)?, Keyed::new(key, new)?)));
         match keyed {
             // A changed order is a difference that keys do not show.
@@ -160,17 +160,23 @@ impl<'a> Walk<'a> {
     }
 
     /// Compares one level deeper.
-    fn within(&mut self, step: impl FnOnce(&mut String), place: Place, old: Option<&'a Value>, new: Option<&'a Value>) {
+    fn within(
+        &mut self,
+        step: impl FnOnce(&mut String),
+        place: DiffRule,
+        old: Option<&'a Value>,
+        new: Option<&'a Value>,
+    ) {
         let length = self.path.len();
         step(&mut self.path);
         self.compare(place, old, new);
         self.path.truncate(length);
     }
 
-    fn push(&mut self, place: Place, old: Option<&'a Value>, new: Option<&'a Value>) {
+    fn push(&mut self, place: DiffRule, old: Option<&'a Value>, new: Option<&'a Value>) {
         // Metadata that is not an object is invalid, and its content unknown.
-        let is_hidden = matches!(place, Place::Hidden { .. }) || (self.is_secret && place != Place::Anywhere);
-        let is_base64 = place == Place::Hidden { is_base64: true };
+        let is_hidden = matches!(place, DiffRule::Hidden { .. }) || (self.is_secret && place != DiffRule::Anywhere);
+        let is_base64 = place == DiffRule::Hidden { is_base64: true };
         let see = |value: &'a Value| match is_hidden {
             true => Printable::Hidden { bytes: size(value, is_base64) },
             false => Printable::Value(value),

@@ -40,7 +40,7 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// A kubeconfig cannot be parsed.
-    #[error("cannot understand {origin}{}: {problem}", Place(*line, *column))]
+    #[error("cannot understand {origin}{}: {problem}", LineAndColumn(*line, *column))]
     Parse {
         /// The path of the file, or a description of the text.
         origin: String,
@@ -212,9 +212,9 @@ impl ConfigError {
     }
 }
 
-struct Place(Option<u64>, Option<u64>);
+struct LineAndColumn(Option<u64>, Option<u64>);
 
-impl fmt::Display for Place {
+impl fmt::Display for LineAndColumn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(line) = self.0 {
             write!(f, ", line {line}")?;

@@ -22,10 +22,10 @@ use super::single_flight::SingleFlight;
 /// to find new ones.
 #[derive(Clone)]
 pub struct CachedDiscovery {
-    inner: Arc<Inner>,
+    inner: Arc<CachedDiscoveryInner>,
 }
 
-struct Inner {
+struct CachedDiscoveryInner {
     discovery: Discovery,
     openapi: OpenApi,
     known: SingleFlight<Discovered>,
@@ -34,7 +34,7 @@ struct Inner {
 impl CachedDiscovery {
     pub(super) fn new(discovery: Discovery) -> Self {
         let openapi = OpenApi::new(discovery.documents.clone());
-        CachedDiscovery { inner: Arc::new(Inner { discovery, openapi, known: SingleFlight::default() }) }
+        CachedDiscovery { inner: Arc::new(CachedDiscoveryInner { discovery, openapi, known: SingleFlight::default() }) }
     }
 
     /// Returns the groups and all their resources.

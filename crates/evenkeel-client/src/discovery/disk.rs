@@ -37,10 +37,10 @@ const DIGEST: usize = 32;
 /// Clones share the cache.
 #[derive(Clone)]
 pub struct DiskCache {
-    inner: Arc<Inner>,
+    inner: Arc<DiskCacheInner>,
 }
 
-struct Inner {
+struct DiskCacheInner {
     directory: PathBuf,
     ttl: Duration,
     now: Box<dyn Fn() -> SystemTime + Send + Sync>,
@@ -92,7 +92,7 @@ impl DiskCache {
         ttl: Duration,
         now: impl Fn() -> SystemTime + Send + Sync + 'static,
     ) -> Self {
-        let inner = Inner { directory: directory.into(), ttl, now: Box::new(now), trust: Mutex::default() };
+        let inner = DiskCacheInner { directory: directory.into(), ttl, now: Box::new(now), trust: Mutex::default() };
         DiskCache { inner: Arc::new(inner) }
     }
 
@@ -133,7 +133,7 @@ impl fmt::Debug for DiskCache {
     }
 }
 
-impl Inner {
+impl DiskCacheInner {
     fn trust(&self) -> MutexGuard<'_, Trust> {
         self.trust.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -26,10 +26,10 @@ const MAX_REMEMBERED: usize = 64 << 20;
 /// changed since the index was read, the index is read again.
 #[derive(Clone)]
 pub struct OpenApi {
-    inner: Arc<Inner>,
+    inner: Arc<OpenApiInner>,
 }
 
-struct Inner {
+struct OpenApiInner {
     documents: Documents,
     index: SingleFlight<OpenApiIndex>,
     schemas: Mutex<Schemas>,
@@ -118,7 +118,7 @@ impl Schemas {
 
 impl OpenApi {
     pub(super) fn new(documents: Documents) -> Self {
-        let inner = Inner { documents, index: SingleFlight::default(), schemas: Mutex::default() };
+        let inner = OpenApiInner { documents, index: SingleFlight::default(), schemas: Mutex::default() };
         OpenApi { inner: Arc::new(inner) }
     }
 

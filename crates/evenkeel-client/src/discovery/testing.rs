@@ -18,11 +18,11 @@ use crate::transport::Body;
 /// Responds from a table of paths and records requests. Other paths are a 404.
 #[derive(Clone, Default)]
 pub(crate) struct Fake {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FakeState>>,
 }
 
 #[derive(Default)]
-struct State {
+struct FakeState {
     responses: HashMap<String, Response>,
     requests: Vec<SeenRequest>,
 }

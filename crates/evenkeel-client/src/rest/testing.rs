@@ -102,7 +102,7 @@ impl WarningHandler for RecordedWarnings {
 }
 
 /// The next action of a [`Script`].
-pub(super) enum Step {
+pub(super) enum BodyStep {
     Chunk(Bytes),
     Trailers,
     /// Pending once.
@@ -114,7 +114,7 @@ pub(super) enum Step {
 
 /// A scripted body.
 pub(super) struct Script {
-    steps: VecDeque<Step>,
+    steps: VecDeque<BodyStep>,
     watched: Arc<Watched>,
 }
 
@@ -137,7 +137,7 @@ impl Watched {
 }
 
 impl Script {
-    pub(super) fn body(steps: impl IntoIterator<Item = Step>) -> (Body, Arc<Watched>) {
+    pub(super) fn body(steps: impl IntoIterator<Item = BodyStep>) -> (Body, Arc<Watched>) {
         let watched = Arc::new(Watched::default());
         let script = Script { steps: steps.into_iter().collect(), watched: Arc::clone(&watched) };
         (Body::new(script), watched)
@@ -145,7 +145,7 @@ impl Script {
 
     /// A body of these chunks.
     pub(super) fn chunks<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Body {
-        Script::body(chunks.into_iter().map(|chunk| Step::Chunk(Bytes::copy_from_slice(chunk)))).0
+        Script::body(chunks.into_iter().map(|chunk| BodyStep::Chunk(Bytes::copy_from_slice(chunk)))).0
     }
 }
 
@@ -157,17 +157,17 @@ impl http_body::Body for Script {
         self.watched.polled.fetch_add(1, Ordering::SeqCst);
         match self.steps.pop_front() {
             None => Poll::Ready(None),
-            Some(Step::Chunk(chunk)) => Poll::Ready(Some(Ok(Frame::data(chunk)))),
-            Some(Step::Trailers) => Poll::Ready(Some(Ok(Frame::trailers(http::HeaderMap::new())))),
-            Some(Step::Wait) => {
+            Some(BodyStep::Chunk(chunk)) => Poll::Ready(Some(Ok(Frame::data(chunk)))),
+            Some(BodyStep::Trailers) => Poll::Ready(Some(Ok(Frame::trailers(http::HeaderMap::new())))),
+            Some(BodyStep::Wait) => {
                 context.waker().wake_by_ref();
                 Poll::Pending
             }
-            Some(Step::Hang) => {
-                self.steps.push_front(Step::Hang);
+            Some(BodyStep::Hang) => {
+                self.steps.push_front(BodyStep::Hang);
                 Poll::Pending
             }
-            Some(Step::Fail(error)) => Poll::Ready(Some(Err(error))),
+            Some(BodyStep::Fail(error)) => Poll::Ready(Some(Err(error))),
         }
     }
 }

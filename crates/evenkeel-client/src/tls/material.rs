@@ -35,7 +35,7 @@ pub(crate) struct Material {
     /// The files of the identity; `None` unless both halves are files.
     identity_files: Option<Identity>,
     ca_file: Option<PathBuf>,
-    state: Mutex<State>,
+    state: Mutex<MaterialState>,
     schedule: Mutex<Schedule>,
     epoch: AtomicU64,
     /// When a request has to consult the schedule, in milliseconds since `made`; before that the lock is not taken.
@@ -43,7 +43,7 @@ pub(crate) struct Material {
     made: Instant,
 }
 
-struct State {
+struct MaterialState {
     config: Arc<ClientConfig>,
     ca: Digest,
     identity: Digest,
@@ -86,7 +86,7 @@ impl Material {
             ask_at: AtomicU64::new(0),
             made: now,
             epoch: AtomicU64::new(0),
-            state: Mutex::new(State { config, ca: ca_digest, identity: identity_digest }),
+            state: Mutex::new(MaterialState { config, ca: ca_digest, identity: identity_digest }),
             schedule: Mutex::new(schedule),
         };
         material.note_next(&lock(&material.schedule));
@@ -196,7 +196,7 @@ impl Material {
 
     /// Makes a changed copy of the configuration current. It starts without sessions to resume: nothing of an old
     /// identity or an old trust is carried over.
-    fn renew(&self, change: impl FnOnce(&mut State, &mut ClientConfig)) {
+    fn renew(&self, change: impl FnOnce(&mut MaterialState, &mut ClientConfig)) {
         let mut state = lock(&self.state);
         let mut config = ClientConfig::clone(&state.config);
         config.resumption = Resumption::default();

@@ -33,11 +33,11 @@ pub(crate) struct Received {
 /// and to every further one with the last acts.
 pub(crate) struct Raw {
     pub(crate) url: String,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     _tasks: JoinSet<()>,
 }
 
-struct Shared {
+struct ServerState {
     script: Vec<Vec<Act>>,
     received: Mutex<Vec<Received>>,
     connections: AtomicUsize,
@@ -48,7 +48,7 @@ impl Raw {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let script = script.into_iter().collect();
-        let shared = Arc::new(Shared { script, received: Mutex::default(), connections: AtomicUsize::new(0) });
+        let shared = Arc::new(ServerState { script, received: Mutex::default(), connections: AtomicUsize::new(0) });
         let mut tasks = JoinSet::new();
         tasks.spawn(accept(listener, Arc::clone(&shared)));
         Raw { url, shared, _tasks: tasks }
@@ -68,7 +68,7 @@ impl Raw {
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+async fn accept(listener: TcpListener, shared: Arc<ServerState>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         shared.connections.fetch_add(1, Ordering::Relaxed);
@@ -76,7 +76,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-async fn serve(stream: TcpStream, shared: Arc<Shared>) {
+async fn serve(stream: TcpStream, shared: Arc<ServerState>) {
     let mut stream = BufReader::new(stream);
     while let Some(received) = read(&mut stream).await {
         let nth = {

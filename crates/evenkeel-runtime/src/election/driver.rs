@@ -15,7 +15,7 @@ use tokio::sync::{OwnedMutexGuard, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info, warn};
 
-use super::elector::Shared;
+use super::elector::ElectorShared;
 use super::lease::{Lease, TermEnding};
 use super::lock::{Lock, LockError};
 use super::machine::{ElectionAction, ElectionMachine, LockOperation, LockRequest, LockResponse, LostReason};
@@ -43,7 +43,7 @@ pub(super) struct ElectionDriver {
     pub(super) machine: OwnedMutexGuard<Option<ElectionMachine>>,
     pub(super) lock: Arc<dyn Lock>,
     pub(super) identity: String,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<ElectorShared>,
     pub(super) metrics: Metrics,
     pub(super) on_new_leader: Option<OnNewLeader>,
     pub(super) on_event: Option<OnEvent>,

@@ -63,7 +63,7 @@ pub struct LeaderElector {
     on_new_leader: Option<OnNewLeader>,
     on_event: Option<OnEvent>,
     metrics: Metrics,
-    shared: Arc<Shared>,
+    shared: Arc<ElectorShared>,
     /// Locked by one run at a time and kept between runs: what it has observed stays valid.
     machine: Arc<tokio::sync::Mutex<Option<ElectionMachine>>>,
 }
@@ -120,7 +120,7 @@ fn describe(why: &LostReason) -> String {
 
 /// The state of a running elector that handles and health checks read.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct ElectorShared {
     identity: Mutex<String>,
     view: Mutex<ElectorView>,
     stop: watch::Sender<bool>,
@@ -137,7 +137,7 @@ struct ElectorView {
 /// A handle to an elector. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ElectorHandle {
-    shared: Arc<Shared>,
+    shared: Arc<ElectorShared>,
 }
 
 impl LeaderElector {
@@ -156,7 +156,7 @@ impl LeaderElector {
 
     fn at(target: LockTarget, metrics: Metrics) -> Self {
         let identity = default_identity();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ElectorShared {
             identity: Mutex::new(identity.clone()),
             view: Mutex::default(),
             stop: watch::Sender::new(false),
@@ -444,7 +444,7 @@ impl Drop for Over {
     }
 }
 
-impl Shared {
+impl ElectorShared {
     fn view(&self) -> MutexGuard<'_, ElectorView> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }

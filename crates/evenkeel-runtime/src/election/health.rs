@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::elector::Shared;
+use super::elector::ElectorShared;
 
 /// A health check that fails while this process leads on a lease that expired long ago.
 ///
@@ -15,7 +15,7 @@ use super::elector::Shared;
 #[derive(Clone, Debug)]
 pub struct ElectionHealth {
     tolerance: Duration,
-    elector: Arc<Mutex<Option<Arc<Shared>>>>,
+    elector: Arc<Mutex<Option<Arc<ElectorShared>>>>,
 }
 
 /// The lease was neither renewed nor given up in time.
@@ -47,7 +47,7 @@ impl ElectionHealth {
         }
     }
 
-    pub(super) fn attach(&self, elector: &Arc<Shared>) {
+    pub(super) fn attach(&self, elector: &Arc<ElectorShared>) {
         *self.elector.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(elector));
     }
 }

@@ -24,11 +24,11 @@ pub struct Lease {
 struct Term {
     identity: String,
     number: u64,
-    state: watch::Sender<State>,
+    state: watch::Sender<LeaseState>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct State {
+pub(super) struct LeaseState {
     pub(super) valid_until: Instant,
     /// When the last successful renewal was sent.
     pub(super) renewed: Instant,
@@ -47,7 +47,7 @@ pub(super) enum TermEnding {
 
 impl Lease {
     pub(super) fn new(identity: String, number: i32, renewed: Instant, valid_until: Instant) -> Self {
-        let (state, _) = watch::channel(State { valid_until, renewed, ending: None });
+        let (state, _) = watch::channel(LeaseState { valid_until, renewed, ending: None });
         Lease { term: Arc::new(Term { identity, number: u64::try_from(number).unwrap_or(0), state }) }
     }
 
@@ -120,11 +120,11 @@ impl Lease {
         Instant::now() >= state.valid_until
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> LeaseState {
         self.term.state.borrow().clone()
     }
 
-    pub(super) fn changes(&self) -> watch::Receiver<State> {
+    pub(super) fn changes(&self) -> watch::Receiver<LeaseState> {
         self.term.state.subscribe()
     }
 

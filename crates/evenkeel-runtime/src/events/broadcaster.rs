@@ -55,11 +55,11 @@ use super::{Event, Occurrence, Reporter};
 /// queued.
 #[derive(Clone)]
 pub struct EventBroadcaster {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<BroadcasterShared>,
 }
 
-pub(crate) struct Shared {
-    state: Mutex<State>,
+pub(crate) struct BroadcasterShared {
+    state: Mutex<BroadcasterState>,
     /// Events that sinks and listeners have not finished.
     pub(crate) events: Arc<Tracker>,
     /// Running tasks.
@@ -69,7 +69,7 @@ pub(crate) struct Shared {
     invalid: DropLog,
 }
 
-struct State {
+struct BroadcasterState {
     is_stopped: bool,
     outlets: Vec<Outlet>,
     next_id: u64,
@@ -120,7 +120,7 @@ impl EventBroadcaster {
 
     /// Returns a broadcaster with its own clock, for tests and simulations.
     pub fn with_clock(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        let state = State {
+        let state = BroadcasterState {
             is_stopped: false,
             outlets: Vec::new(),
             next_id: 0,
@@ -128,7 +128,7 @@ impl EventBroadcaster {
             running: Vec::new(),
             last: i128::MIN,
         };
-        let shared = Shared {
+        let shared = BroadcasterShared {
             state: Mutex::new(state),
             events: Arc::default(),
             tasks: Arc::default(),
@@ -279,7 +279,7 @@ impl EventBroadcaster {
 /// The default queue size of a listener.
 const QUEUE: usize = 1000;
 
-impl Shared {
+impl BroadcasterShared {
     pub(crate) fn record(self: &Arc<Self>, event: Event, reporter: &Arc<Reporter>) {
         let controller = &reporter.controller;
         metrics::recorded(controller, event.event_type.as_str());
@@ -348,12 +348,12 @@ impl Shared {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BroadcasterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl BroadcasterState {
     /// Returns a time that no other event has.
     fn next_nanosecond(&mut self, at: Timestamp) -> i128 {
         self.last = at.as_nanosecond().max(self.last.saturating_add(1));
@@ -402,7 +402,7 @@ impl State {
 /// A listener of a broadcaster. Dropping this has no effect; [`stop`](Self::stop) ends the listener.
 #[derive(Clone)]
 pub struct Subscription {
-    shared: Weak<Shared>,
+    shared: Weak<BroadcasterShared>,
     id: u64,
 }
 

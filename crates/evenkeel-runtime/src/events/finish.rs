@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::broadcaster::Shared;
+use super::broadcaster::BroadcasterShared;
 use super::metrics::{self, Failed};
 
 /// Waits until events have been written, filtered or given up. See
@@ -17,7 +17,7 @@ use super::metrics::{self, Failed};
 /// It covers the events recorded before it was created. Dropping it does not affect them.
 #[must_use = "awaiting it tells when the events are written"]
 pub struct Flush {
-    shared: Arc<Shared>,
+    shared: Arc<BroadcasterShared>,
     mark: u64,
 }
 
@@ -26,7 +26,7 @@ pub struct Flush {
 /// The shutdown has started when this value exists, and continues if it is dropped.
 #[must_use = "awaiting it tells when the last event is written"]
 pub struct Shutdown {
-    shared: Arc<Shared>,
+    shared: Arc<BroadcasterShared>,
     controller: String,
     mark: u64,
 }
@@ -41,7 +41,7 @@ pub struct Unfinished {
 }
 
 impl Flush {
-    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: &Arc<BroadcasterShared>) -> Self {
         Flush { mark: shared.events.mark(), shared: Arc::clone(shared) }
     }
 
@@ -67,7 +67,7 @@ impl IntoFuture for Flush {
 
 impl Shutdown {
     /// Returns the future of a broadcaster that is shutting down.
-    pub(crate) fn new(shared: &Arc<Shared>, controller: &str) -> Self {
+    pub(crate) fn new(shared: &Arc<BroadcasterShared>, controller: &str) -> Self {
         Shutdown { mark: shared.tasks.mark(), controller: controller.to_owned(), shared: Arc::clone(shared) }
     }
 

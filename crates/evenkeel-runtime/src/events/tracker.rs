@@ -8,12 +8,12 @@ use tokio::sync::Notify;
 /// Hands out numbered [holds](Hold) and knows when all holds before a mark are released.
 #[derive(Debug, Default)]
 pub(crate) struct Tracker {
-    state: Mutex<State>,
+    state: Mutex<TrackerState>,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TrackerState {
     next: u64,
     held: BTreeSet<u64>,
 }
@@ -55,7 +55,7 @@ impl Tracker {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TrackerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

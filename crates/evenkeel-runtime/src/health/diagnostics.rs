@@ -36,10 +36,10 @@ pub(super) const ERRORS_SECTION: &str = "errors";
 /// assert_eq!(diagnostics.report()["errors"][0]["key"], "default/a");
 /// ```
 #[derive(Clone, Default)]
-pub struct Diagnostics(Arc<Mutex<State>>);
+pub struct Diagnostics(Arc<Mutex<DiagnosticsState>>);
 
 #[derive(Default)]
-struct State {
+struct DiagnosticsState {
     sections: BTreeMap<String, BTreeMap<String, Arc<Look>>>,
     errors: ErrorRing,
 }
@@ -105,7 +105,7 @@ impl Diagnostics {
         Some(look_at(&sources, now))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, DiagnosticsState> {
         // No user code runs while it is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

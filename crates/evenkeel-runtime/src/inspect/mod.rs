@@ -84,9 +84,9 @@ pub(crate) const STREAMS: usize = 16;
 ///
 /// Observation stops when the last clone and the last [server](InspectServer) are dropped.
 #[derive(Clone)]
-pub struct Inspector(Arc<Inner>);
+pub struct Inspector(Arc<InspectorInner>);
 
-struct Inner {
+struct InspectorInner {
     /// Identifies this process run, so that a page detects a restart.
     run: u64,
     program: String,
@@ -119,7 +119,7 @@ impl Inspector {
     pub fn new() -> Self {
         let program = std::env::args_os().next().map(std::path::PathBuf::from);
         let program = program.as_deref().and_then(std::path::Path::file_name).unwrap_or_default();
-        Inspector(Arc::new(Inner {
+        Inspector(Arc::new(InspectorInner {
             // JavaScript represents integers below 2^53 exactly.
             run: fastrand::u64(..1 << 52),
             program: crate::health::one_line(&program.to_string_lossy(), 64),
@@ -176,7 +176,7 @@ impl Inspector {
     }
 }
 
-impl Inner {
+impl InspectorInner {
     /// Records an entry at the current time.
     fn record(&self, write: impl FnOnce(&mut RecentHistory, Duration)) {
         let mut history = self.history();

@@ -12,7 +12,7 @@ use evenkeel_core::Untyped;
 use evenkeel_queue as queue;
 use evenkeel_queue::{ItemOutcome, KeyState};
 
-use super::Inner;
+use super::InspectorInner;
 use super::history::{self, Cause, KeyStage, KeyStep, RecentHistory, SourceId};
 
 /// Maximum number of objects of one list whose receipt is recorded as a step.
@@ -21,12 +21,12 @@ const LISTED: usize = 256;
 thread_local! {
     /// The notification that a handler on this thread is processing, per inspector. It is the cause of the steps that
     /// the handler takes.
-    static CURRENT_CAUSE: RefCell<Vec<(Weak<Inner>, Arc<Cause>)>> = const { RefCell::new(Vec::new()) };
+    static CURRENT_CAUSE: RefCell<Vec<(Weak<InspectorInner>, Arc<Cause>)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Sets or clears the notification that a handler on this thread is processing. Also removes entries of dropped
 /// inspectors.
-fn set_current_cause(inspector: &Weak<Inner>, cause: Option<Cause>) {
+fn set_current_cause(inspector: &Weak<InspectorInner>, cause: Option<Cause>) {
     CURRENT_CAUSE.with_borrow_mut(|all| {
         all.retain(|(other, _)| other.strong_count() > 0 && !other.ptr_eq(inspector));
         all.extend(cause.map(|cause| (Weak::clone(inspector), Arc::new(cause))));
@@ -34,14 +34,14 @@ fn set_current_cause(inspector: &Weak<Inner>, cause: Option<Cause>) {
 }
 
 /// Returns the notification that a handler on this thread is processing.
-fn current_cause(inspector: &Weak<Inner>) -> Option<Arc<Cause>> {
+fn current_cause(inspector: &Weak<InspectorInner>) -> Option<Arc<Cause>> {
     CURRENT_CAUSE
         .with_borrow(|all| all.iter().find(|(other, _)| other.ptr_eq(inspector)).map(|(_, cause)| Arc::clone(cause)))
 }
 
 /// Observes an informer. Does not keep the inspector alive.
 pub(super) struct InformerObserver {
-    pub(super) inspector: Weak<Inner>,
+    pub(super) inspector: Weak<InspectorInner>,
     pub(super) source: SourceId,
     pub(super) name: Arc<str>,
     pub(super) kind: Arc<str>,
@@ -170,7 +170,7 @@ fn cause_verb(event: &Event<Untyped>) -> &'static str {
 
 /// Observes a queue. Does not keep the inspector alive.
 pub(super) struct QueueObserver {
-    pub(super) inspector: Weak<Inner>,
+    pub(super) inspector: Weak<InspectorInner>,
     pub(super) source: SourceId,
     pub(super) name: Arc<str>,
 }

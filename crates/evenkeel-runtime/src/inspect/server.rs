@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use evenkeel_base::http::ServerHandle;
 
-use super::Inner;
+use super::InspectorInner;
 use super::site::InspectSite;
 use crate::serve::{self, StartError, listen};
 
@@ -18,7 +18,7 @@ pub struct InspectServer {
 }
 
 impl InspectServer {
-    pub(super) async fn start(inspector: &Arc<Inner>, address: &str) -> Result<Self, StartError> {
+    pub(super) async fn start(inspector: &Arc<InspectorInner>, address: &str) -> Result<Self, StartError> {
         let (listener, address) = listen(address).await?;
         let is_local = address.ip().is_loopback();
         if !is_local {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::{Inner, ReportClock};
+use super::{InspectorInner, ReportClock};
 
 /// What one page has received so far.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ impl PageSession {
     }
 
     /// Returns the changes since the last call, or `None` if there are none. The first call returns a full report.
-    pub(super) fn update(&mut self, inspector: &Inner, now: Instant) -> Option<Value> {
+    pub(super) fn update(&mut self, inspector: &InspectorInner, now: Instant) -> Option<Value> {
         let clock = ReportClock { start: inspector.start, now };
         let sources = inspector.report_sources(&clock);
         let follow = self.follow.as_deref();

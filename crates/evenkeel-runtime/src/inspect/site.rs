@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::history::NAME_LENGTH;
 use super::session::PageSession;
 use super::stream::{EventStream, StreamSlot};
-use super::{Inner, STREAMS};
+use super::{InspectorInner, STREAMS};
 use crate::serve::{self, Connection, has_loopback_host, method_not_allowed, text, with_body, with_type};
 
 /// Allows only files of this server, and no inline scripts or styles.
@@ -34,7 +34,7 @@ const FILES: [(&str, &str, &str); 7] = [
 
 /// Handles the requests of one server.
 pub(super) struct InspectSite {
-    pub(super) inspector: Arc<Inner>,
+    pub(super) inspector: Arc<InspectorInner>,
     /// Whether the server listens on a loopback address.
     pub(super) is_local: bool,
 }

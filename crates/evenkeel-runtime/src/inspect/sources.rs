@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::history::{self, RecentHistory, SourceId, TEXT_LENGTH, ms};
 use super::observers::{InformerObserver, QueueObserver};
-use super::{Inner, ReportClock};
+use super::{InspectorInner, ReportClock};
 use crate::health::one_line;
 
 /// Reports the current state; `None` if the source was dropped.
@@ -53,7 +53,7 @@ impl ObservedSource {
         id: SourceId,
         name: Arc<str>,
         informer: &SharedInformer<K>,
-        inspector: Weak<Inner>,
+        inspector: Weak<InspectorInner>,
     ) -> Self {
         let info = Arc::clone(informer.resource());
         let observer = InformerObserver { inspector, source: id, name: Arc::clone(&name), kind: info.kind().into() };
@@ -81,7 +81,7 @@ impl ObservedSource {
         id: SourceId,
         name: Arc<str>,
         queue: &WorkQueue<K>,
-        inspector: Weak<Inner>,
+        inspector: Weak<InspectorInner>,
     ) -> Self {
         let observation = queue.observe(QueueObserver { inspector, source: id, name: Arc::clone(&name) });
         let weak = queue.downgrade();

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
-use super::Inner;
+use super::InspectorInner;
 use super::session::PageSession;
 use crate::serve::Connection;
 
@@ -30,7 +30,7 @@ const RECONNECT: &str = "retry: 1000\n\n";
 /// closes that of a client that does not read once nothing could be written for 30 seconds. Until then, frames fill
 /// the socket buffers of both machines.
 pub(super) struct EventStream {
-    inspector: Arc<Inner>,
+    inspector: Arc<InspectorInner>,
     session: PageSession,
     connection: Connection,
     ticks: Interval,
@@ -41,13 +41,13 @@ pub(super) struct EventStream {
 
 /// A permit for one open event stream.
 pub(super) struct StreamSlot {
-    inspector: Arc<Inner>,
+    inspector: Arc<InspectorInner>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl StreamSlot {
     /// Acquires a slot; `None` if all are in use.
-    pub(super) fn acquire(inspector: &Arc<Inner>) -> Option<Self> {
+    pub(super) fn acquire(inspector: &Arc<InspectorInner>) -> Option<Self> {
         let Ok(permit) = Arc::clone(&inspector.slots).try_acquire_owned() else {
             inspector.metrics.refused.increment(1);
             return None;
@@ -64,7 +64,12 @@ impl Drop for StreamSlot {
 }
 
 impl EventStream {
-    pub(super) fn new(inspector: &Arc<Inner>, session: PageSession, connection: Connection, slot: StreamSlot) -> Self {
+    pub(super) fn new(
+        inspector: &Arc<InspectorInner>,
+        session: PageSession,
+        connection: Connection,
+        slot: StreamSlot,
+    ) -> Self {
         let mut ticks = interval(UPDATE_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut shutdown = connection.shutdown.clone();

@@ -70,7 +70,7 @@ pub(super) trait Field: Default {
 }
 
 /// An item of a named list: `- name: it`, `  cluster: {…}`.
-pub(super) trait Entry: Field {
+pub(super) trait NamedEntry: Field {
     /// The key of the value, such as `cluster`.
     const KEY: &'static str;
     /// Unknown fields beside name and value.
@@ -241,7 +241,7 @@ impl Field for Opaque {
 
 static NOTHING: Rest = Rest::new();
 
-impl Entry for Opaque {
+impl NamedEntry for Opaque {
     const KEY: &'static str = "extension";
 
     fn beside(&self) -> &Rest {
@@ -253,11 +253,11 @@ impl Entry for Opaque {
 }
 
 /// A list of named entries. A duplicate name is an error, and the list is written in the order of the names.
-impl<T: Entry> Field for BTreeMap<String, T> {
+impl<T: NamedEntry> Field for BTreeMap<String, T> {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct List<T>(PhantomData<T>);
 
-        impl<'de, T: Entry> Visitor<'de> for List<T> {
+        impl<'de, T: NamedEntry> Visitor<'de> for List<T> {
             type Value = BTreeMap<String, T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -279,7 +279,7 @@ impl<T: Entry> Field for BTreeMap<String, T> {
 
         struct Item<T>(PhantomData<T>);
 
-        impl<'de, T: Entry> DeserializeSeed<'de> for Item<T> {
+        impl<'de, T: NamedEntry> DeserializeSeed<'de> for Item<T> {
             type Value = (String, T);
 
             fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(String, T), D::Error> {
@@ -287,7 +287,7 @@ impl<T: Entry> Field for BTreeMap<String, T> {
             }
         }
 
-        impl<'de, T: Entry> Visitor<'de> for Item<T> {
+        impl<'de, T: NamedEntry> Visitor<'de> for Item<T> {
             type Value = (String, T);
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -379,7 +379,7 @@ macro_rules! structure {
             }
         }
 
-        $(impl Entry for $name {
+        $(impl NamedEntry for $name {
             const KEY: &'static str = $entry;
 
             fn beside(&self) -> &Rest {

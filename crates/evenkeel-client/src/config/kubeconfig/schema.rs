@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::de::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::fields::{Data, Entry, Field, Opaque, Rest, Seed, optional, structure};
+use super::fields::{Data, Field, NamedEntry, Opaque, Rest, Seed, optional, structure};
 use crate::config::Address;
 use crate::secret::Secret;
 

@@ -38,10 +38,10 @@ const MAX_WARNED: usize = 256;
 /// Clones share the cache.
 #[derive(Clone)]
 pub struct RestMapper {
-    inner: Arc<Inner>,
+    inner: Arc<MapperInner>,
 }
 
-struct Inner {
+struct MapperInner {
     cache: CachedDiscovery,
     /// The table, and the discovery result that it was built from.
     table: Mutex<Option<(Arc<Discovered>, Arc<KindTable>)>>,
@@ -61,7 +61,7 @@ impl RestMapper {
     /// Creates a mapper that passes warnings about ambiguous short names to this function, once each. It must not
     /// block.
     pub fn with_warnings(cache: CachedDiscovery, warn: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        let inner = Inner {
+        let inner = MapperInner {
             cache,
             table: Mutex::default(),
             refreshed: Mutex::default(),

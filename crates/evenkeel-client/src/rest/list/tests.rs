@@ -6,7 +6,7 @@ use evenkeel_core::ResourceInfo;
 use http::Method;
 use k8s_openapi::api::core::v1::Pod;
 
-use super::super::testing::{ReaderFixture, Script, Step, response};
+use super::super::testing::{BodyStep, ReaderFixture, Script, response};
 use super::*;
 use crate::transport::{TransportError, TransportFault};
 
@@ -55,7 +55,8 @@ async fn an_undecodable_item_is_skipped() {
 async fn items_are_returned_before_the_list_ends_and_are_not_read_ahead() {
     let fixture = ReaderFixture::new(Method::GET);
     let (first, rest) = LIST.split_at(middle());
-    let (script, watched) = Script::body([Step::Chunk(first.into()), Step::Wait, Step::Chunk(rest.into()), Step::Hang]);
+    let (script, watched) =
+        Script::body([BodyStep::Chunk(first.into()), BodyStep::Wait, BodyStep::Chunk(rest.into()), BodyStep::Hang]);
     let mut stream = begin(&fixture, http::Response::new(script)).await.unwrap();
     assert_eq!(stream.next().await.unwrap().unwrap().key().as_str(), "a");
     assert_eq!(watched.polled(), 1);
@@ -71,8 +72,8 @@ async fn a_list_that_breaks_off_is_not_complete() {
     assert!(words.last().unwrap().contains("stream ended at byte"), "{words:?}");
     assert!(cut.meta().is_none());
 
-    let lost = Step::Fail(Box::new(TransportError::bare(TransportFault::Reset, "api.test")));
-    let (script, _) = Script::body([Step::Chunk(LIST[..middle()].to_owned().into()), lost]);
+    let lost = BodyStep::Fail(Box::new(TransportError::bare(TransportFault::Reset, "api.test")));
+    let (script, _) = Script::body([BodyStep::Chunk(LIST[..middle()].to_owned().into()), lost]);
     let mut lost = begin(&fixture, http::Response::new(script)).await.unwrap();
     let words = all(&mut lost).await;
     assert_eq!(words.len(), 2);
@@ -110,7 +111,7 @@ async fn the_timeout_applies_within_a_list() {
     use super::super::execute::Deadline;
 
     let fixture = ReaderFixture::new(Method::GET);
-    let (script, _) = Script::body([Step::Chunk(LIST[..middle()].to_owned().into()), Step::Hang]);
+    let (script, _) = Script::body([BodyStep::Chunk(LIST[..middle()].to_owned().into()), BodyStep::Hang]);
     let mut stream = begin(&fixture, http::Response::new(script)).await.unwrap();
     let deadline = Deadline::after(Duration::from_secs(30));
     stream.timing.sleep = deadline.map(|deadline| Box::pin(sleep_until(deadline.at)));

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::media::tests::PROTOBUF;
-use super::super::testing::{ReaderFixture, Script, Step, protobuf, response, with_header};
+use super::super::testing::{BodyStep, ReaderFixture, Script, protobuf, response, with_header};
 use super::*;
 use crate::transport::{TransportError, TransportFault};
 
@@ -142,8 +142,8 @@ async fn res_010_only_201_is_created() {
 async fn res_007_a_truncated_body_names_the_fault() {
     for (fault, text) in [(TransportFault::StreamReset, "broke off the request"), (TransportFault::Closed, "closed")] {
         let broken = || {
-            let fail = Step::Fail(Box::new(TransportError::bare(fault, "api.test")));
-            http::Response::new(Script::body([Step::Chunk("{\"kind\"".into()), fail]).0)
+            let fail = BodyStep::Fail(Box::new(TransportError::bare(fault, "api.test")));
+            http::Response::new(Script::body([BodyStep::Chunk("{\"kind\"".into()), fail]).0)
         };
         for error in [object(broken()).await.unwrap_err(), list(broken()).await.unwrap_err()] {
             let Error::Transport { source, .. } = &error else { panic!("{error:?}") };
@@ -151,7 +151,7 @@ async fn res_007_a_truncated_body_names_the_fault() {
             assert!(error.to_string().contains(text), "{error}");
         }
     }
-    let odd = http::Response::new(Script::body([Step::Fail("odd".into())]).0);
+    let odd = http::Response::new(Script::body([BodyStep::Fail("odd".into())]).0);
     let Error::Transport { source, .. } = object(odd).await.unwrap_err() else { panic!() };
     assert_eq!((source.fault(), source.host()), (TransportFault::Other, "api.test"));
 }

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt};
 
 use super::super::media::Codecs;
-use super::super::testing::{ReaderFixture, Script, Step, response};
+use super::super::testing::{BodyStep, ReaderFixture, Script, response};
 use super::*;
 use crate::transport::{BodyError, TransportFault};
 
@@ -56,8 +56,8 @@ async fn all(body: Body) -> (Vec<String>, WatchStream<Pod>) {
     (out, stream)
 }
 
-fn transport(fault: TransportFault) -> Step {
-    Step::Fail(Box::new(TransportError::bare(fault, "api.test")))
+fn transport(fault: TransportFault) -> BodyStep {
+    BodyStep::Fail(Box::new(TransportError::bare(fault, "api.test")))
 }
 
 #[tokio::test]
@@ -129,11 +129,11 @@ async fn chc_11_frames_may_be_cut_anywhere_and_the_last_may_be_missing_its_end()
 async fn wch_007_wch_008_and_wch_013_every_end_of_a_watch_is_distinct_and_no_event() {
     // Better than client-go, where a clean end, a truncation and a timeout look the same, and a lost connection is an
     // ERROR event as if the server had sent it.
-    let half = || Step::Chunk(event("b")[..10].to_owned().into());
-    let whole = || Step::Chunk(event("a").into());
+    let half = || BodyStep::Chunk(event("b")[..10].to_owned().into());
+    let whole = || BodyStep::Chunk(event("a").into());
     type IsEnd = fn(&WatchEnd) -> bool;
-    let cases: Vec<(Vec<Step>, IsEnd)> = vec![
-        (vec![whole(), Step::Trailers], |end| matches!(end, WatchEnd::Closed)),
+    let cases: Vec<(Vec<BodyStep>, IsEnd)> = vec![
+        (vec![whole(), BodyStep::Trailers], |end| matches!(end, WatchEnd::Closed)),
         (vec![whole(), half()], |end| matches!(end, WatchEnd::Truncated(_))),
         (
             vec![whole(), half(), transport(TransportFault::Http2Lost)],
@@ -141,11 +141,11 @@ async fn wch_007_wch_008_and_wch_013_every_end_of_a_watch_is_distinct_and_no_eve
         ),
         (vec![whole(), transport(TransportFault::StreamReset)], |end| matches!(end, WatchEnd::Lost(_))),
         (
-            vec![whole(), Step::Fail("odd".into())],
+            vec![whole(), BodyStep::Fail("odd".into())],
             |end| matches!(end, WatchEnd::Lost(error) if error.fault() == TransportFault::Other),
         ),
         (vec![whole(), transport(TransportFault::Timeout)], |end| matches!(end, WatchEnd::TimedOut(_))),
-        (vec![whole(), Step::Chunk("garbage".into()), whole()], |end| matches!(end, WatchEnd::Garbled(_))),
+        (vec![whole(), BodyStep::Chunk("garbage".into()), whole()], |end| matches!(end, WatchEnd::Garbled(_))),
     ];
     for (steps, is_end) in cases {
         let (body, watched) = Script::body(steps);
@@ -161,7 +161,7 @@ async fn wch_007_wch_008_and_wch_013_every_end_of_a_watch_is_distinct_and_no_eve
 
 #[tokio::test]
 async fn chc_13_wch_009_stopping_drops_the_body_once_and_makes_no_event() {
-    let (body, watched) = Script::body([Step::Chunk((event("a") + &event("b")).into()), Step::Hang]);
+    let (body, watched) = Script::body([BodyStep::Chunk((event("a") + &event("b")).into()), BodyStep::Hang]);
     let mut stream = watch(body).await;
     assert_eq!(words(stream.next().await.unwrap()), "added a");
     stream.stop();
@@ -172,7 +172,7 @@ async fn chc_13_wch_009_stopping_drops_the_body_once_and_makes_no_event() {
     drop(stream);
     assert_eq!(watched.dropped(), 1);
 
-    let (body, watched) = Script::body([Step::Hang]);
+    let (body, watched) = Script::body([BodyStep::Hang]);
     drop(watch(body).await);
     assert_eq!(watched.dropped(), 1, "dropping it is enough");
 }
@@ -180,7 +180,8 @@ async fn chc_13_wch_009_stopping_drops_the_body_once_and_makes_no_event() {
 #[tokio::test]
 async fn wch_009_nothing_is_read_before_the_first_poll() {
     let two = event("a") + &event("b");
-    let (body, watched) = Script::body([Step::Chunk(two.clone().into()), Step::Chunk(two.into()), Step::Hang]);
+    let (body, watched) =
+        Script::body([BodyStep::Chunk(two.clone().into()), BodyStep::Chunk(two.into()), BodyStep::Hang]);
     let mut stream = watch(body).await;
     assert_eq!(watched.polled(), 0);
     for polled in [1, 1, 2, 2] {
@@ -193,8 +194,11 @@ async fn wch_009_nothing_is_read_before_the_first_poll() {
 async fn dropping_next_loses_nothing() {
     let text = event("a");
     let (start, rest) = text.split_at(20);
-    let (body, _) =
-        Script::body([Step::Chunk(start.to_owned().into()), Step::Wait, Step::Chunk(rest.to_owned().into())]);
+    let (body, _) = Script::body([
+        BodyStep::Chunk(start.to_owned().into()),
+        BodyStep::Wait,
+        BodyStep::Chunk(rest.to_owned().into()),
+    ]);
     let mut stream = watch(body).await;
     {
         let mut next = Box::pin(stream.next());
@@ -208,10 +212,10 @@ async fn dropping_next_loses_nothing() {
 async fn wch_012_bytes_are_unchanged_and_an_error_is_the_last_item() {
     let fixture = ReaderFixture::new(Method::GET);
     let (body, watched) = Script::body([
-        Step::Chunk("a".into()),
-        Step::Chunk("".into()),
-        Step::Trailers,
-        Step::Chunk("\u{1b}b".into()),
+        BodyStep::Chunk("a".into()),
+        BodyStep::Chunk("".into()),
+        BodyStep::Trailers,
+        BodyStep::Chunk("\u{1b}b".into()),
         transport(TransportFault::Reset),
     ]);
     let mut stream = fixture.reader().stream(http::Response::new(body)).await.unwrap();
@@ -246,7 +250,7 @@ async fn bytes_can_be_read_with_tokios_traits_and_nothing_is_lost_between() {
 
 #[tokio::test]
 async fn the_bytes_of_a_stream_fail_like_those_of_any_other_response() {
-    let (body, _) = Script::body([Step::Fail(Box::new(BodyError::Inflated { limit: 200 }))]);
+    let (body, _) = Script::body([BodyStep::Fail(Box::new(BodyError::Inflated { limit: 200 }))]);
     let error = ByteStream::new(ReaderFixture::new(Method::GET).request, body).next().await.unwrap().unwrap_err();
     assert!(matches!(error, Error::Unreadable { .. }), "the connection is fine: {error}");
 }
@@ -268,7 +272,7 @@ async fn lines_are_bounded_and_the_last_one_precedes_an_error() {
     assert_eq!(read("a\r\n\nb\rc\n").await, ok(&["a", "", "b\rc"]));
     assert_eq!(read("abcd\nabcde\nabcdabcd").await, ok(&["abcd", "abcd", "e", "abcd", "abcd"]));
     assert_eq!(read("").await, ok(&[]));
-    let (body, _) = Script::body([Step::Chunk("a\nb".into()), transport(TransportFault::Reset)]);
+    let (body, _) = Script::body([BodyStep::Chunk("a\nb".into()), transport(TransportFault::Reset)]);
     let out = lines(body, 4).await;
     assert_eq!(out[..2], ok(&["a", "b"]));
     assert!(out.len() == 3 && out[2].as_ref().unwrap_err().contains("api.test reset the connection"), "{out:?}");

@@ -14,14 +14,14 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-fn compressed(bytes: &[u8]) -> Step {
-    Step::ok().header("content-encoding", "gzip").body(gzip(bytes))
+fn compressed(bytes: &[u8]) -> ScriptStep {
+    ScriptStep::ok().header("content-encoding", "gzip").body(gzip(bytes))
 }
 
 #[tokio::test(start_paused = true)]
 async fn sec_42_compressed_responses_and_errors_are_decoded() {
     let status = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}"#;
-    let refusal = Step::code(404).header("content-encoding", "gzip").header("content-type", "application/json");
+    let refusal = ScriptStep::code(404).header("content-encoding", "gzip").header("content-type", "application/json");
     let script = Script::new([compressed(b"{\"a\":1}"), refusal.body(gzip(status.as_bytes()))]);
     let client = script.client();
     assert_eq!(&get(&client).send().await.unwrap().bytes()[..], b"{\"a\":1}");
@@ -31,7 +31,7 @@ async fn sec_42_compressed_responses_and_errors_are_decoded() {
 #[tokio::test(start_paused = true)]
 async fn sec_42_unrequested_encodings_and_excessive_inflation_are_rejected() {
     let bomb = compressed(&vec![b' '; 8 << 20]);
-    let odd = Step::ok().header("content-encoding", "br");
+    let odd = ScriptStep::ok().header("content-encoding", "br");
     let script = Script::new([odd, bomb.clone(), bomb, compressed(&[b' '; 200])]);
     let client = script.client_with(|config| config.limits.object = 4 << 20);
     let error = get(&client).send().await.unwrap_err();
@@ -64,7 +64,7 @@ async fn responses_may_be_compressed_and_streams_may_not() {
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_body_fails_a_request_and_not_a_watch() {
-    let script = Script::new([Step::HangInBody, Step::HangInBody]);
+    let script = Script::new([ScriptStep::HangInBody, ScriptStep::HangInBody]);
     let client = script.client();
     let error = get(&client).send().await.unwrap_err();
     assert!(matches!(&error, Error::Transport { source, .. } if source.fault() == TransportFault::Timeout), "{error}");

@@ -31,7 +31,12 @@ fn recorded(run: impl Future<Output = ()>) -> BTreeMap<String, Vec<f64>> {
 #[test]
 fn mt_004_attempts_and_retries_are_counted() {
     let all = recorded(async {
-        let steps = [Step::later(429, "1"), Step::Fail(TransportFault::Closed), Step::ok(), Step::code(418)];
+        let steps = [
+            ScriptStep::later(429, "1"),
+            ScriptStep::Fail(TransportFault::Closed),
+            ScriptStep::ok(),
+            ScriptStep::code(418),
+        ];
         let script = Script::new(steps);
         let client = script.client();
         get(&client).send().await.unwrap();
@@ -56,7 +61,7 @@ fn mt_004_attempts_and_retries_are_counted() {
 #[test]
 fn rrt_012_every_attempt_is_counted_for_streams_too() {
     let all = recorded(async {
-        let script = Script::new([Step::later(503, "0"), Step::ok(), Step::code(200)]);
+        let script = Script::new([ScriptStep::later(503, "0"), ScriptStep::ok(), ScriptStep::code(200)]);
         get(&script.client()).stream().await.unwrap();
         get(&script.client()).watch::<()>(&pods()).await.unwrap();
     });
@@ -68,7 +73,7 @@ fn rrt_012_every_attempt_is_counted_for_streams_too() {
 #[test]
 fn mt_004_a_redirect_is_no_retry() {
     let all = recorded(async {
-        let script = Script::new([Step::code(302).header("location", "/there")]);
+        let script = Script::new([ScriptStep::code(302).header("location", "/there")]);
         let client = script.client_with(|config| config.redirects = crate::config::Redirects::SameOrigin);
         get(&client).send().await.unwrap();
     });
@@ -80,7 +85,8 @@ fn mt_004_a_redirect_is_no_retry() {
 #[test]
 fn mt_002_requests_and_waits_are_measured() {
     let all = recorded(async {
-        let script = Script::new([Step::later(429, "0"), Step::Fail(TransportFault::Closed), Step::ok()]);
+        let script =
+            Script::new([ScriptStep::later(429, "0"), ScriptStep::Fail(TransportFault::Closed), ScriptStep::ok()]);
         let client = script.client_with(|config| config.throttle = Some(Throttle { qps: 1.0, burst: 2 }));
         get(&client).send().await.unwrap();
     });
@@ -99,7 +105,7 @@ fn mt_002_requests_and_waits_are_measured() {
 fn mt_003_bodies_are_measured() {
     let all = recorded(async {
         let list = r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}"#;
-        let script = Script::new([Step::code(201).body("12345"), Step::ok().body(list)]);
+        let script = Script::new([ScriptStep::code(201).body("12345"), ScriptStep::ok().body(list)]);
         let client = script.client();
         client.request(Method::POST, Path::raw("/things")).body("123", "text/plain").send().await.unwrap();
         get(&client).list::<()>(&pods()).await.unwrap();

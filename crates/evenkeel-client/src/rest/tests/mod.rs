@@ -29,7 +29,7 @@ use crate::transport::{Body, BoxError, Lane, TransportError, TransportFault};
 
 /// One response of the script.
 #[derive(Clone, Debug)]
-enum Step {
+enum ScriptStep {
     /// A response with this code, these headers and this body.
     Response(u16, Vec<(&'static str, String)>, Bytes),
     /// No response.
@@ -44,25 +44,25 @@ enum Step {
     Cut,
 }
 
-impl Step {
+impl ScriptStep {
     fn ok() -> Self {
-        Step::Response(200, Vec::new(), Bytes::from_static(b"{}"))
+        ScriptStep::Response(200, Vec::new(), Bytes::from_static(b"{}"))
     }
 
     fn code(code: u16) -> Self {
-        Step::Response(code, Vec::new(), Bytes::new())
+        ScriptStep::Response(code, Vec::new(), Bytes::new())
     }
 
     /// A response with a `Retry-After`.
     fn later(code: u16, seconds: &str) -> Self {
-        Step::Response(code, vec![("retry-after", seconds.to_owned())], Bytes::new())
+        ScriptStep::Response(code, vec![("retry-after", seconds.to_owned())], Bytes::new())
     }
 
     fn header(self, name: &'static str, value: &str) -> Self {
         match self {
-            Step::Response(code, mut headers, body) => {
+            ScriptStep::Response(code, mut headers, body) => {
                 headers.push((name, value.to_owned()));
-                Step::Response(code, headers, body)
+                ScriptStep::Response(code, headers, body)
             }
             other => other,
         }
@@ -70,7 +70,7 @@ impl Step {
 
     fn body(self, bytes: impl Into<Bytes>) -> Self {
         match self {
-            Step::Response(code, headers, _) => Step::Response(code, headers, bytes.into()),
+            ScriptStep::Response(code, headers, _) => ScriptStep::Response(code, headers, bytes.into()),
             other => other,
         }
     }
@@ -91,12 +91,12 @@ struct Seen {
 #[derive(Clone)]
 struct Script {
     started: Instant,
-    steps: Arc<Mutex<VecDeque<Step>>>,
+    steps: Arc<Mutex<VecDeque<ScriptStep>>>,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
 impl Script {
-    fn new(steps: impl IntoIterator<Item = Step>) -> Self {
+    fn new(steps: impl IntoIterator<Item = ScriptStep>) -> Self {
         Script {
             started: Instant::now(),
             steps: Arc::new(Mutex::new(steps.into_iter().collect())),
@@ -105,7 +105,7 @@ impl Script {
     }
 
     /// Always the same response.
-    fn always(step: Step) -> Self {
+    fn always(step: ScriptStep) -> Self {
         Script::new(std::iter::repeat_n(step, 1000))
     }
 
@@ -163,20 +163,20 @@ impl tower_service::Service<http::Request<Body>> for Script {
                 body,
                 lane: parts.extensions.get::<Lane>().copied().unwrap_or_default(),
             });
-            let step = script.steps.lock().unwrap().pop_front().unwrap_or_else(Step::ok);
+            let step = script.steps.lock().unwrap().pop_front().unwrap_or_else(ScriptStep::ok);
             match step {
-                Step::Response(code, headers, body) => {
+                ScriptStep::Response(code, headers, body) => {
                     let mut response = http::Response::builder().status(code);
                     for (name, value) in headers {
                         response = response.header(name, value);
                     }
                     Ok(response.body(Body::full(body))?)
                 }
-                Step::Fail(fault) => Err(TransportError::bare(fault, "api.example").into()),
-                Step::Foreign(kind, words) => Err(std::io::Error::new(kind, words).into()),
-                Step::Hang => std::future::pending().await,
-                Step::HangInBody => Ok(http::Response::new(Body::new(Dangling { cut: false }))),
-                Step::Cut => Ok(http::Response::new(Body::new(Dangling { cut: true }))),
+                ScriptStep::Fail(fault) => Err(TransportError::bare(fault, "api.example").into()),
+                ScriptStep::Foreign(kind, words) => Err(std::io::Error::new(kind, words).into()),
+                ScriptStep::Hang => std::future::pending().await,
+                ScriptStep::HangInBody => Ok(http::Response::new(Body::new(Dangling { cut: false }))),
+                ScriptStep::Cut => Ok(http::Response::new(Body::new(Dangling { cut: true }))),
             }
         })
     }

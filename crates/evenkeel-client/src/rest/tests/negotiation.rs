@@ -20,12 +20,12 @@ const MAP: &str = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a
 const MAPS: &str = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[]}"#;
 const GONE: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}"#;
 
-fn json(text: &str) -> Step {
-    Step::ok().header("content-type", "application/json").body(text.to_owned())
+fn json(text: &str) -> ScriptStep {
+    ScriptStep::ok().header("content-type", "application/json").body(text.to_owned())
 }
 
-fn binary(text: &str) -> Step {
-    Step::ok().header("content-type", PROTOBUF).body(protobuf(text))
+fn binary(text: &str) -> ScriptStep {
+    ScriptStep::ok().header("content-type", PROTOBUF).body(protobuf(text))
 }
 
 fn client(script: &Script, wire: Wire) -> Client {
@@ -196,7 +196,7 @@ async fn ctn_011_and_pb_069_a_response_of_another_kind_is_an_error_and_a_status_
     let pod = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"n"}}"#;
     let failure =
         r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"Conflict","code":409}"#;
-    let refused = Step::code(409).header("content-type", PROTOBUF).body(protobuf(failure));
+    let refused = ScriptStep::code(409).header("content-type", PROTOBUF).body(protobuf(failure));
     let script = Script::new([binary(pod), binary(failure), refused]);
     let maps = client(&script, Wire::Protobuf).api::<ConfigMap>().namespace("n");
     let error = maps.get("a").await.unwrap_err();
@@ -208,7 +208,7 @@ async fn ctn_011_and_pb_069_a_response_of_another_kind_is_an_error_and_a_status_
 
 #[tokio::test(start_paused = true)]
 async fn ctn_016_and_ctn_017_a_415_is_retried_in_json_and_later_requests_are_json() {
-    let script = Script::new([Step::code(415), json(MAP), json(MAP), json(MAP)]);
+    let script = Script::new([ScriptStep::code(415), json(MAP), json(MAP), json(MAP)]);
     let client = client(&script, Wire::Protobuf);
     let maps = client.api::<ConfigMap>().namespace("n");
     maps.create(&map()).await.unwrap();
@@ -231,7 +231,7 @@ async fn ctn_016_and_ctn_017_a_415_is_retried_in_json_and_later_requests_are_jso
 async fn ctn_016_a_406_is_retried_in_json_and_later_requests_are_json() {
     let watch = r#"{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}}"#;
     for open in 0..3 {
-        let script = Script::new([Step::code(406), json([MAP, MAPS, watch][open]), json(MAP)]);
+        let script = Script::new([ScriptStep::code(406), json([MAP, MAPS, watch][open]), json(MAP)]);
         let maps = client(&script, Wire::Protobuf).api::<ConfigMap>().namespace("n");
         match open {
             0 => drop(maps.get("a").await.unwrap()),
@@ -246,7 +246,7 @@ async fn ctn_016_a_406_is_retried_in_json_and_later_requests_are_json() {
 
 #[tokio::test(start_paused = true)]
 async fn ctn_016_a_server_that_rejects_json_as_well_causes_no_fallback() {
-    let script = Script::new([Step::code(406), Step::code(406), json(MAP)]);
+    let script = Script::new([ScriptStep::code(406), ScriptStep::code(406), json(MAP)]);
     let maps = client(&script, Wire::Protobuf).api::<ConfigMap>().namespace("n");
     assert!(maps.get("a").await.unwrap_err().is_not_acceptable());
     maps.get("a").await.unwrap();
@@ -256,7 +256,7 @@ async fn ctn_016_a_server_that_rejects_json_as_well_causes_no_fallback() {
 
 #[tokio::test(start_paused = true)]
 async fn ctn_016_a_write_that_may_have_happened_is_not_retried_and_the_next_one_is_json() {
-    let script = Script::new([Step::code(406), json(MAP)]);
+    let script = Script::new([ScriptStep::code(406), json(MAP)]);
     let maps = client(&script, Wire::Protobuf).api::<ConfigMap>().namespace("n");
     assert!(maps.create(&map()).await.unwrap_err().is_not_acceptable());
     maps.create(&map()).await.unwrap();
@@ -267,7 +267,7 @@ async fn ctn_016_a_write_that_may_have_happened_is_not_retried_and_the_next_one_
 
 #[tokio::test(start_paused = true)]
 async fn ctn_016_a_rejection_of_another_media_type_is_returned() {
-    let script = Script::new([Step::code(415), Step::code(406), json(MAP)]);
+    let script = Script::new([ScriptStep::code(415), ScriptStep::code(406), json(MAP)]);
     let maps = client(&script, Wire::Protobuf).api::<ConfigMap>().namespace("n");
     let patched = maps.patch("a", &Patch::strategic(&json!({}))).await.unwrap_err();
     assert!(patched.is_unsupported_media_type(), "it was sent as JSON: {patched}");
@@ -281,7 +281,7 @@ async fn ctn_016_a_rejection_of_another_media_type_is_returned() {
 #[tokio::test(start_paused = true)]
 async fn ctn_016_a_fallback_affects_its_group_only() {
     let deployment = r#"{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"a","namespace":"n"}}"#;
-    let script = Script::new([Step::code(406), json(deployment), binary(MAP)]);
+    let script = Script::new([ScriptStep::code(406), json(deployment), binary(MAP)]);
     let client = client(&script, Wire::Protobuf);
     client.api::<Deployment>().namespace("n").get("a").await.unwrap();
     client.api::<ConfigMap>().namespace("n").get("a").await.unwrap();
@@ -291,7 +291,7 @@ async fn ctn_016_a_fallback_affects_its_group_only() {
 
 #[tokio::test(start_paused = true)]
 async fn ctn_016_without_retries_the_error_is_returned_and_the_next_request_is_json() {
-    let script = Script::new([Step::code(406), json(MAP)]);
+    let script = Script::new([ScriptStep::code(406), json(MAP)]);
     let client = script.client_with(|config| {
         config.wire = Wire::Protobuf;
         config.retry.max_retries = 0;
@@ -304,7 +304,7 @@ async fn ctn_016_without_retries_the_error_is_returned_and_the_next_request_is_j
 
 #[tokio::test(start_paused = true)]
 async fn undecodable_protobuf_is_an_error_and_the_next_request_is_json() {
-    let step = |bytes: Vec<u8>| Step::ok().header("content-type", PROTOBUF).body(bytes);
+    let step = |bytes: Vec<u8>| ScriptStep::ok().header("content-type", PROTOBUF).body(bytes);
     let unknown = |kind| step(wrap_envelope("example.com/v1", kind, b""));
     let garbage = || step([b"k8s\0".as_slice(), &[0xff; 16]].concat());
     for (read, step) in [
@@ -351,7 +351,7 @@ async fn reviews_are_sent_and_received_in_protobuf() {
 #[tokio::test(start_paused = true)]
 async fn ctn_017_one_oversized_event_affects_its_resource_only_and_expires() {
     let huge =
-        Step::ok().header("content-type", "application/vnd.kubernetes.protobuf;stream=watch").body(vec![0x7f; 64]);
+        ScriptStep::ok().header("content-type", "application/vnd.kubernetes.protobuf;stream=watch").body(vec![0x7f; 64]);
     let pod = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"n"}}"#;
     let script = Script::new([huge, binary(pod), json(MAP), binary(MAP)]);
     let client = client(&script, Wire::Protobuf);

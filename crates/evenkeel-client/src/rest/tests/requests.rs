@@ -44,7 +44,7 @@ async fn chc_10_the_server_receives_the_timeout_of_requests_but_not_of_streams()
     let script = Script::new([]);
     let info = pods();
     let client = script.client_with(|config| config.timeout = Some(Duration::from_secs(30)));
-    let list = Step::ok().body(r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}"#);
+    let list = ScriptStep::ok().body(r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}"#);
     let path = || Path::resource(&info);
     client.request(Method::GET, path().name("a")).send().await.unwrap();
     // Better than client-go, which ignores the client's timeout for lists.
@@ -136,7 +136,7 @@ async fn req_020_the_preflight_check_is_for_send_only() {
 
 #[tokio::test(start_paused = true)]
 async fn req_021_setting_a_header_replaces_it_for_all_attempts() {
-    let script = Script::new([Step::later(429, "0")]);
+    let script = Script::new([ScriptStep::later(429, "0")]);
     let name = HeaderName::from_static("x-a");
     get(&script.client())
         .header(name.clone(), "1")
@@ -157,7 +157,7 @@ async fn req_021_setting_a_header_replaces_it_for_all_attempts() {
 #[tokio::test(start_paused = true)]
 async fn req_023_methods_are_constants() {
     // Better than client-go, where "get" for "GET" is sent and silently never retried.
-    let script = Script::new([Step::Fail(TransportFault::Closed)]);
+    let script = Script::new([ScriptStep::Fail(TransportFault::Closed)]);
     get(&script.client()).send().await.unwrap();
     let methods: Vec<Method> = script.seen().into_iter().map(|seen| seen.method).collect();
     assert_eq!(methods, [Method::GET, Method::GET]);
@@ -184,7 +184,7 @@ async fn sec_37_header_values_cannot_inject_headers() {
 
 #[tokio::test(start_paused = true)]
 async fn sec_5_a_request_shows_no_secret() {
-    let script = Script::always(Step::Fail(TransportFault::Refused));
+    let script = Script::always(ScriptStep::Fail(TransportFault::Refused));
     let request = get(&script.client())
         .header(AUTHORIZATION, "Bearer hunter2")
         .query("token", "hunter2")
@@ -197,7 +197,7 @@ async fn sec_5_a_request_shows_no_secret() {
 
 #[tokio::test(start_paused = true)]
 async fn sec_39_a_redirect_is_refused_by_default() {
-    let script = Script::always(Step::code(302).header("location", "https://evil.example/steal?token=hunter2"));
+    let script = Script::always(ScriptStep::code(302).header("location", "https://evil.example/steal?token=hunter2"));
     let client = script.client();
     let error = get(&client).send().await.unwrap_err();
     let Error::Redirected { code, location, .. } = &error else { panic!("{error:?}") };
@@ -210,8 +210,8 @@ async fn sec_39_a_redirect_is_refused_by_default() {
 
 #[tokio::test(start_paused = true)]
 async fn res_011_redirects_on_the_same_server_can_be_followed() {
-    let to = |location| Step::code(307).header("location", location);
-    let script = Script::new([to("/a?b=c"), to("https://api.example:6443/d"), Step::ok()]);
+    let to = |location| ScriptStep::code(307).header("location", location);
+    let script = Script::new([to("/a?b=c"), to("https://api.example:6443/d"), ScriptStep::ok()]);
     let client = script.client_with(|config| config.redirects = Redirects::SameOrigin);
     get(&client).query("x", "y").send().await.unwrap();
     assert_eq!(script.urls(), ["/version?x=y", "/a?b=c", "/d"]);
@@ -226,8 +226,8 @@ async fn res_011_redirects_on_the_same_server_can_be_followed() {
 
 #[tokio::test(start_paused = true)]
 async fn sec_40_responses_have_a_limit_by_their_kind() {
-    let big = Step::ok().body(vec![b' '; 101]);
-    let script = Script::new([big.clone(), big.clone(), Step::code(500).body(vec![b' '; 101])]);
+    let big = ScriptStep::ok().body(vec![b' '; 101]);
+    let script = Script::new([big.clone(), big.clone(), ScriptStep::code(500).body(vec![b' '; 101])]);
     let client = script.client_with(|config| {
         config.limits.object = 100;
         config.limits.list = 100;
@@ -237,7 +237,7 @@ async fn sec_40_responses_have_a_limit_by_their_kind() {
     assert!(matches!(get(&client).list::<()>(&pods()).await, Err(Error::TooLarge { limit: 100, .. })));
     let error = get(&client).send().await.unwrap_err();
     assert_eq!(error.status().unwrap().code, 500, "an error that is too long is still that error");
-    let script = Script::new([Step::ok().body(vec![b' '; 100])]);
+    let script = Script::new([ScriptStep::ok().body(vec![b' '; 100])]);
     let client = script.client_with(|config| config.limits.object = 100);
     assert_eq!(get(&client).send().await.unwrap().bytes().len(), 100);
 }
@@ -285,7 +285,7 @@ impl<S> tower_layer::Layer<S> for MarkLayer {
 
 #[tokio::test(start_paused = true)]
 async fn cfg_020_later_layers_are_further_out_and_see_every_attempt() {
-    let script = Script::new([Step::later(429, "0")]);
+    let script = Script::new([ScriptStep::later(429, "0")]);
     let builder = ClientBuilder::service(Script::config(), script.clone());
     let client = builder.layer(MarkLayer("inner")).layer(MarkLayer("outer")).build().unwrap();
     get(&client).send().await.unwrap();

@@ -8,7 +8,7 @@ use crate::error::Error;
 
 #[tokio::test(start_paused = true)]
 async fn rrt_001_at_most_eleven_attempts_unless_configured() {
-    let script = Script::always(Step::later(429, "0"));
+    let script = Script::always(ScriptStep::later(429, "0"));
     let error = get(&script.client()).send().await.unwrap_err();
     assert_eq!(error.status().unwrap().code, 429);
     assert_eq!(script.seen().len(), 11);
@@ -26,7 +26,7 @@ async fn rrt_001_at_most_eleven_attempts_unless_configured() {
 
 #[tokio::test(start_paused = true)]
 async fn rrt_007_a_retry_waits_for_the_retry_after() {
-    let script = Script::new([Step::later(503, "10"), Step::later(429, "0")]);
+    let script = Script::new([ScriptStep::later(503, "10"), ScriptStep::later(429, "0")]);
     get(&script.client()).send().await.unwrap();
     let times = script.times();
     assert_eq!(times.len(), 3);
@@ -36,7 +36,7 @@ async fn rrt_007_a_retry_waits_for_the_retry_after() {
 
 #[tokio::test(start_paused = true)]
 async fn chc_02_a_date_is_no_retry_after() {
-    let script = Script::always(Step::later(503, "Wed, 21 Oct 2026 07:28:00 GMT"));
+    let script = Script::always(ScriptStep::later(503, "Wed, 21 Oct 2026 07:28:00 GMT"));
     let error = get(&script.client()).send().await.unwrap_err();
     assert_eq!(script.count(), 1);
     assert_eq!(error.status().unwrap().code, 503);
@@ -45,7 +45,14 @@ async fn chc_02_a_date_is_no_retry_after() {
 
 #[tokio::test(start_paused = true)]
 async fn chc_03_bytes_are_sent_again_in_full_and_streams_are_not() {
-    let steps = || [Step::later(429, "0"), Step::later(429, "0"), Step::later(429, "0"), Step::code(201).body("{}")];
+    let steps = || {
+        [
+            ScriptStep::later(429, "0"),
+            ScriptStep::later(429, "0"),
+            ScriptStep::later(429, "0"),
+            ScriptStep::code(201).body("{}"),
+        ]
+    };
     let bytes = Bytes::from(vec![b'x'; 4000]);
 
     let script = Script::new(steps());
@@ -68,7 +75,7 @@ async fn chc_03_bytes_are_sent_again_in_full_and_streams_are_not() {
 
 #[tokio::test(start_paused = true)]
 async fn chc_04_requests_that_are_retried_after_a_reset() {
-    let script = Script::always(Step::Fail(TransportFault::Reset));
+    let script = Script::always(ScriptStep::Fail(TransportFault::Reset));
     let client = script.client();
 
     get(&client).send().await.unwrap_err();
@@ -89,14 +96,15 @@ async fn chc_04_requests_that_are_retried_after_a_reset() {
 
 #[tokio::test(start_paused = true)]
 async fn wch_010_a_watch_is_retried_after_timeouts_and_after_retry_after() {
-    let script = Script::new([Step::Fail(TransportFault::Timeout), Step::later(429, "3"), Step::code(200)]);
+    let script =
+        Script::new([ScriptStep::Fail(TransportFault::Timeout), ScriptStep::later(429, "3"), ScriptStep::code(200)]);
     let mut watch = get(&script.client()).watch::<()>(&pods()).await.unwrap();
     assert!(watch.next().await.is_none());
     let seen = script.seen();
     assert_eq!(seen.len(), 3);
     assert!(seen.iter().all(|seen| seen.lane == Lane::Streams));
 
-    let script = Script::always(Step::later(429, "1"));
+    let script = Script::always(ScriptStep::later(429, "1"));
     let error = get(&script.client()).watch::<()>(&pods()).await.unwrap_err();
     assert_eq!(error.status().unwrap().code, 429);
     assert_eq!(script.count(), 11);
@@ -105,7 +113,7 @@ async fn wch_010_a_watch_is_retried_after_timeouts_and_after_retry_after() {
 #[tokio::test(start_paused = true)]
 async fn rrt_004_a_refused_connection_is_not_retried() {
     for fault in [TransportFault::Refused, TransportFault::Resolve, TransportFault::Tls, TransportFault::StreamReset] {
-        let script = Script::always(Step::Fail(fault));
+        let script = Script::always(ScriptStep::Fail(fault));
         get(&script.client()).send().await.unwrap_err();
         get(&script.client()).watch::<()>(&pods()).await.unwrap_err();
         assert_eq!(script.count(), 2, "{fault:?}");
@@ -123,7 +131,7 @@ async fn rrt_005_errors_are_classified_by_kind_and_not_by_message() {
         (ErrorKind::TimedOut, TransportFault::Timeout, 1),
         (ErrorKind::Other, TransportFault::Other, 1),
     ] {
-        let script = Script::always(Step::Foreign(kind, "connection reset by peer"));
+        let script = Script::always(ScriptStep::Foreign(kind, "connection reset by peer"));
         let error = get(&script.client()).send().await.unwrap_err();
         let Error::Transport { source, .. } = &error else { panic!("{error:?}") };
         assert_eq!((source.fault(), source.host(), script.count()), (fault, "api.example", attempts));
@@ -133,7 +141,7 @@ async fn rrt_005_errors_are_classified_by_kind_and_not_by_message() {
 #[tokio::test(start_paused = true)]
 async fn chc_05_the_error_of_the_previous_attempt_is_returned() {
     // The timeout ends during the second attempt.
-    let script = Script::new([Step::Fail(TransportFault::Closed), Step::Hang]);
+    let script = Script::new([ScriptStep::Fail(TransportFault::Closed), ScriptStep::Hang]);
     let error = get(&script.client()).timeout(Duration::from_millis(1500)).send().await.unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -143,14 +151,14 @@ async fn chc_05_the_error_of_the_previous_attempt_is_returned() {
     assert!(matches!(error, Error::Timeout { previous: Some(_), .. }));
 
     // The timeout would end during the wait: the error is returned at once.
-    let script = Script::new([Step::Fail(TransportFault::Closed)]);
+    let script = Script::new([ScriptStep::Fail(TransportFault::Closed)]);
     let error = get(&script.client()).timeout(Duration::from_millis(500)).send().await.unwrap_err();
     assert!(matches!(&error, Error::Transport { source, .. } if source.fault() == TransportFault::Closed), "{error}");
     assert_eq!(script.started.elapsed(), Duration::ZERO);
     assert_eq!(script.count(), 1);
 
     // Dropping the future cancels the request.
-    let script = Script::always(Step::Fail(TransportFault::Closed));
+    let script = Script::always(ScriptStep::Fail(TransportFault::Closed));
     let request = get(&script.client());
     assert!(tokio::time::timeout(Duration::from_millis(1500), request.send()).await.is_err());
     tokio::time::advance(Duration::from_secs(60)).await;
@@ -159,23 +167,23 @@ async fn chc_05_the_error_of_the_previous_attempt_is_returned() {
 
 #[tokio::test(start_paused = true)]
 async fn rrt_009_the_error_of_the_attempt_before_is_kept_if_it_is_another() {
-    let script = Script::new([Step::Fail(TransportFault::Closed), Step::Fail(TransportFault::Refused)]);
+    let script = Script::new([ScriptStep::Fail(TransportFault::Closed), ScriptStep::Fail(TransportFault::Refused)]);
     let error = get(&script.client()).send().await.unwrap_err();
     let Error::Transport { source, previous: Some(previous), .. } = &error else { panic!("{error:?}") };
     assert_eq!(source.fault(), TransportFault::Refused);
     assert!(previous.to_string().contains("closed the connection"));
     assert!(error.source().is_none(), "the text is complete by itself");
 
-    let script = Script::new([Step::later(429, "0"), Step::Fail(TransportFault::Refused)]);
+    let script = Script::new([ScriptStep::later(429, "0"), ScriptStep::Fail(TransportFault::Refused)]);
     let error = get(&script.client()).send().await.unwrap_err();
     let Error::Transport { previous: Some(previous), .. } = &error else { panic!("{error:?}") };
     assert_eq!(previous.status().unwrap().code, 429);
 
-    let script = Script::always(Step::Fail(TransportFault::Closed));
+    let script = Script::always(ScriptStep::Fail(TransportFault::Closed));
     let error = get(&script.client()).send().await.unwrap_err();
     assert!(matches!(error, Error::Transport { previous: None, .. }), "not twice the same");
 
-    let script = Script::new([Step::later(429, "0"), Step::Cut]);
+    let script = Script::new([ScriptStep::later(429, "0"), ScriptStep::Cut]);
     let error = get(&script.client()).send().await.unwrap_err();
     let Error::Transport { source, previous: Some(_), .. } = &error else { panic!("{error:?}") };
     assert_eq!(source.fault(), TransportFault::Closed, "a body that breaks off is not tried again");
@@ -185,12 +193,12 @@ async fn rrt_009_the_error_of_the_attempt_before_is_kept_if_it_is_another() {
 #[tokio::test(start_paused = true)]
 async fn rrt_008_little_of_a_discarded_response_is_read() {
     let status = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"busy","reason":"TooManyRequests","code":429}"#;
-    let script = Script::new([Step::later(429, "0").body(status), Step::Fail(TransportFault::Refused)]);
+    let script = Script::new([ScriptStep::later(429, "0").body(status), ScriptStep::Fail(TransportFault::Refused)]);
     let error = get(&script.client()).send().await.unwrap_err();
     assert!(error.to_string().contains("busy"), "{error}");
 
     // A body that never ends delays the request only briefly.
-    let script = Script::new([Step::Fail(TransportFault::Closed)]);
+    let script = Script::new([ScriptStep::Fail(TransportFault::Closed)]);
     let hanging = Hanging(script.clone());
     let client = ClientBuilder::service(Script::config(), hanging).build().unwrap();
     get(&client).send().await.unwrap();
@@ -223,15 +231,15 @@ impl tower_service::Service<http::Request<Body>> for Hanging {
 
 #[tokio::test(start_paused = true)]
 async fn rrt_010_one_timeout_covers_all_attempts() {
-    let script = Script::new([Step::later(503, "1"), Step::later(503, "1"), Step::Hang]);
+    let script = Script::new([ScriptStep::later(503, "1"), ScriptStep::later(503, "1"), ScriptStep::Hang]);
     let error = get(&script.client_with(|config| config.timeout = Some(Duration::from_secs(5)))).send().await;
     assert!(matches!(error, Err(Error::Timeout { limit, .. }) if limit == Duration::from_secs(5)));
     assert_eq!(script.started.elapsed().as_secs(), 5);
 
-    let script = Script::new([Step::HangInBody]);
+    let script = Script::new([ScriptStep::HangInBody]);
     let error = get(&script.client()).timeout(Duration::from_secs(5)).send().await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "reading counts too");
-    let script = Script::new([Step::HangInBody]);
+    let script = Script::new([ScriptStep::HangInBody]);
     let error = get(&script.client()).timeout(Duration::from_secs(5)).list::<()>(&pods()).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "reading counts too");
 }
@@ -239,7 +247,7 @@ async fn rrt_010_one_timeout_covers_all_attempts() {
 #[tokio::test(start_paused = true)]
 async fn rrt_011_the_timeout_of_a_stream_ends_when_it_starts() {
     // Better than client-go, where the client's timeout ends every watch and every log.
-    let script = Script::new([Step::HangInBody, Step::HangInBody, Step::Hang, Step::Hang]);
+    let script = Script::new([ScriptStep::HangInBody, ScriptStep::HangInBody, ScriptStep::Hang, ScriptStep::Hang]);
     let client = script.client_with(|config| config.timeout = Some(Duration::from_secs(5)));
     let mut watch = get(&client).watch::<()>(&pods()).await.unwrap();
     let mut stream = get(&client).stream().await.unwrap();
@@ -251,7 +259,7 @@ async fn rrt_011_the_timeout_of_a_stream_ends_when_it_starts() {
 
 #[tokio::test(start_paused = true)]
 async fn rrt_013_one_request_can_be_sent_many_times_at_once() {
-    let script = Script::always(Step::later(429, "0"));
+    let script = Script::always(ScriptStep::later(429, "0"));
     let request = get(&script.client()).max_retries(9);
     let calls: Vec<_> = (0..20)
         .map(|_| {
@@ -270,7 +278,7 @@ async fn trn_016_after_a_401_a_token_file_is_read_again_once() {
     // Better than client-go, which uses the old token for up to a minute.
     let path = std::env::temp_dir().join(format!("evenkeel-token-{}-{}", std::process::id(), fastrand::u64(..)));
     std::fs::write(&path, "old").unwrap();
-    let script = Script::always(Step::code(401));
+    let script = Script::always(ScriptStep::code(401));
     let client = script.client_with(|config| config.auth = Auth::TokenFile { path: path.clone(), fallback: None });
     std::fs::write(&path, "new").unwrap();
     let error = post(&client).send().await.unwrap_err();
@@ -290,14 +298,14 @@ async fn trn_016_after_a_401_a_token_file_is_read_again_once() {
 
 #[tokio::test(start_paused = true)]
 async fn rrt_003_retries_of_a_request_without_a_timeout_are_bounded() {
-    let script = Script::always(Step::later(503, "300"));
+    let script = Script::always(ScriptStep::later(503, "300"));
     let started = Instant::now();
     let error = get(&script.client()).send().await.unwrap_err();
     assert_eq!(error.status().unwrap().code, 503, "the error of the last attempt is returned");
     assert!(started.elapsed() <= Retry::default().max_elapsed, "{:?}", started.elapsed());
     assert!(script.count() > 1, "it is retried while there is time");
 
-    let script = Script::always(Step::later(503, "300"));
+    let script = Script::always(ScriptStep::later(503, "300"));
     let started = Instant::now();
     let client = script.client_with(|config| {
         config.retry.max_retry_after = Duration::from_secs(300);

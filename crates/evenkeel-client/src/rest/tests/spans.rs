@@ -73,7 +73,7 @@ impl Subscriber for Notebook {
 async fn req_022_a_request_has_a_span_with_its_template_its_status_and_its_attempts() {
     let notebook = Notebook::new(Level::DEBUG);
     let _guard = crate::test_logs::listen(notebook.clone());
-    let script = Script::new([Step::later(429, "0")]);
+    let script = Script::new([ScriptStep::later(429, "0")]);
     let info = pods();
     let path = Path::resource(&info).namespace("default").name("web-0");
     script.client().request(Method::GET, path).query("pretty", true).send().await.unwrap();
@@ -103,7 +103,11 @@ async fn lim_004_waits_for_the_limiter_are_logged_by_their_length() {
 async fn sec_5_no_secret_no_body_and_no_value_is_logged() {
     let notebook = Notebook::new(Level::DEBUG);
     let _guard = crate::test_logs::listen(notebook.clone());
-    let steps = [Step::later(429, "0").body("hunter2"), Step::Fail(TransportFault::Closed), Step::ok().body("hunter2")];
+    let steps = [
+        ScriptStep::later(429, "0").body("hunter2"),
+        ScriptStep::Fail(TransportFault::Closed),
+        ScriptStep::ok().body("hunter2"),
+    ];
     let script = Script::new(steps);
     let client = script.client_with(|config| {
         config.auth = Auth::Token("hunter2".into());
@@ -121,7 +125,7 @@ async fn trn_026_debug_has_the_status_and_the_time_and_trace_the_headers_with_se
     for level in [Level::INFO, Level::DEBUG, Level::TRACE] {
         let notebook = Notebook::new(level);
         let _guard = crate::test_logs::listen(notebook.clone());
-        let script = Script::new([Step::Fail(TransportFault::Closed), Step::ok().body("hunter2")]);
+        let script = Script::new([ScriptStep::Fail(TransportFault::Closed), ScriptStep::ok().body("hunter2")]);
         let client = script.client_with(|config| config.auth = Auth::Token("hunter2".into()));
         let request = get(&client).query("token", "hunter2").header(http::HeaderName::from_static("x-seen"), "seen");
         request.send().await.unwrap();

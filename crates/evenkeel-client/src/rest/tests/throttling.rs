@@ -10,7 +10,7 @@ fn one_per_second(config: &mut Config) {
 
 #[tokio::test(start_paused = true)]
 async fn chc_01_waiting_for_the_limiter_is_no_timeout() {
-    let script = Script::new([Step::ok(), Step::ok(), Step::later(429, "0")]);
+    let script = Script::new([ScriptStep::ok(), ScriptStep::ok(), ScriptStep::later(429, "0")]);
     let client = script.client_with(one_per_second);
     get(&client).send().await.unwrap();
     let request = get(&client).timeout(Duration::from_millis(300));
@@ -45,7 +45,7 @@ async fn lim_001_a_burst_passes_and_then_the_rate_holds() {
 
 #[tokio::test(start_paused = true)]
 async fn lim_002_the_timeout_starts_after_the_limiter() {
-    let script = Script::new([Step::ok(), Step::Hang]);
+    let script = Script::new([ScriptStep::ok(), ScriptStep::Hang]);
     let client = script.client_with(one_per_second);
     get(&client).send().await.unwrap();
     let error = get(&client).timeout(Duration::from_millis(300)).send().await.unwrap_err();
@@ -55,7 +55,7 @@ async fn lim_002_the_timeout_starts_after_the_limiter() {
 
 #[tokio::test(start_paused = true)]
 async fn lim_003_a_watch_is_throttled_only_when_retried() {
-    let script = Script::new([Step::ok(), Step::code(200), Step::Fail(TransportFault::Closed), Step::code(200)]);
+    let script = Script::new([ScriptStep::ok(), ScriptStep::code(200), ScriptStep::Fail(TransportFault::Closed), ScriptStep::code(200)]);
     let client = script.client_with(|config| config.throttle = Some(Throttle { qps: 0.1, burst: 1 }));
     get(&client).send().await.unwrap();
     get(&client).watch::<()>(&pods()).await.unwrap();

@@ -4,7 +4,7 @@ use super::*;
 use crate::write_observer::{ObservedWrite, WriteResult};
 
 /// Sends a delete of one pod that gets these responses, and returns what the observer received.
-async fn observed(steps: impl IntoIterator<Item = Step>) -> Vec<String> {
+async fn observed(steps: impl IntoIterator<Item = ScriptStep>) -> Vec<String> {
     let script = Script::new(steps);
     let writes = Arc::new(Mutex::new(Vec::new()));
     let recorded = Arc::clone(&writes);
@@ -24,15 +24,15 @@ async fn observed(steps: impl IntoIterator<Item = Step>) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_whose_response_was_lost_is_reported_as_unknown() {
-    let html = Step::ok().header("content-type", "text/html").body("<p>");
+    let html = ScriptStep::ok().header("content-type", "text/html").body("<p>");
     for step in [
-        Step::Fail(TransportFault::Reset),
-        Step::Fail(TransportFault::Timeout),
-        Step::Hang,
-        Step::HangInBody,
-        Step::Cut,
-        Step::code(500),
-        Step::code(504),
+        ScriptStep::Fail(TransportFault::Reset),
+        ScriptStep::Fail(TransportFault::Timeout),
+        ScriptStep::Hang,
+        ScriptStep::HangInBody,
+        ScriptStep::Cut,
+        ScriptStep::code(500),
+        ScriptStep::code(504),
         html,
     ] {
         assert_eq!(observed([step.clone()]).await, ["Delete ns/a unknown"], "{step:?}");
@@ -42,13 +42,13 @@ async fn a_write_whose_response_was_lost_is_reported_as_unknown() {
 #[tokio::test(start_paused = true)]
 async fn a_write_that_did_not_happen_is_not_reported() {
     for step in [
-        Step::Fail(TransportFault::Refused),
-        Step::Fail(TransportFault::Tls),
-        Step::Fail(TransportFault::ConnectTimeout),
-        Step::code(403),
-        Step::code(404),
-        Step::code(409),
-        Step::code(429),
+        ScriptStep::Fail(TransportFault::Refused),
+        ScriptStep::Fail(TransportFault::Tls),
+        ScriptStep::Fail(TransportFault::ConnectTimeout),
+        ScriptStep::code(403),
+        ScriptStep::code(404),
+        ScriptStep::code(409),
+        ScriptStep::code(429),
     ] {
         assert!(observed([step.clone()]).await.is_empty(), "{step:?}");
     }
@@ -56,6 +56,6 @@ async fn a_write_that_did_not_happen_is_not_reported() {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_was_repeated_is_reported_once() {
-    let done = Step::ok().body(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#);
-    assert_eq!(observed([Step::later(503, "1"), done]).await, ["Delete ns/a removed"]);
+    let done = ScriptStep::ok().body(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#);
+    assert_eq!(observed([ScriptStep::later(503, "1"), done]).await, ["Delete ns/a removed"]);
 }

@@ -168,13 +168,13 @@ impl Alive for Http2Connection {
 /// without reading it stalls the connection, and with it the rest of the request; so only a reader whose request was
 /// sent completely polls. A reader that stops polling must call [`resume`](Self::resume).
 pub(super) struct SharedConnection {
-    state: Mutex<State>,
+    state: Mutex<DrivenConnectionState>,
     task: Mutex<Option<Waker>>,
 }
 
 type Connection = http1::Connection<TokioIo<Wire>, Body>;
 
-struct State {
+struct DrivenConnectionState {
     /// `None` once it has ended.
     connection: Option<Connection>,
     /// The result, until the task has taken it.
@@ -183,7 +183,7 @@ struct State {
 
 impl SharedConnection {
     fn new(connection: Connection) -> Arc<Self> {
-        let state = State { connection: Some(connection), ended: None };
+        let state = DrivenConnectionState { connection: Some(connection), ended: None };
         Arc::new(SharedConnection { state: Mutex::new(state), task: Mutex::new(None) })
     }
 
@@ -225,7 +225,7 @@ impl SharedConnection {
     }
 }
 
-impl State {
+impl DrivenConnectionState {
     /// Polls the connection. Returns it if it has ended, to be dropped without the lock.
     fn turn(&mut self, context: &mut Context<'_>) -> Option<Connection> {
         let Poll::Ready(ended) = Pin::new(self.connection.as_mut()?).poll(context) else { return None };

@@ -11,11 +11,11 @@ use super::super::error::{TransportError, TransportFault};
 use super::connection::{Http1Connection, Http1Driver, Http2Connection, Http2Driver};
 use super::state::{Expiry, Id};
 use super::wire::{Tally, Wire};
-use super::{Inner, LaneKey, classify};
+use super::{LaneKey, PoolShared, classify};
 
 /// A dial in progress, in a task of its own: the request that caused it may be dropped while others wait for it.
 pub(super) struct Dialing {
-    pool: Weak<Inner>,
+    pool: Weak<PoolShared>,
     lane_key: LaneKey,
     id: Id,
     tally: Arc<Tally>,
@@ -29,7 +29,7 @@ enum Made {
 }
 
 impl Dialing {
-    pub(super) fn new(pool: &Arc<Inner>, lane_key: LaneKey) -> Self {
+    pub(super) fn new(pool: &Arc<PoolShared>, lane_key: LaneKey) -> Self {
         let tally = Arc::clone(&pool.tally);
         Dialing { pool: Arc::downgrade(pool), lane_key, id: pool.next_id(), tally, done: false }
     }
@@ -95,7 +95,7 @@ impl Drop for Dialing {
     }
 }
 
-impl Inner {
+impl PoolShared {
     fn dial_failed(self: &Arc<Self>, lane_key: LaneKey, error: TransportError) {
         let mut failed = Vec::new();
         self.with_state(lane_key, |state| {
@@ -112,7 +112,7 @@ impl Inner {
 
 /// A connection as its driver sees it. The end of the driver is reported to the pool.
 pub(super) struct Driven {
-    pool: Weak<Inner>,
+    pool: Weak<PoolShared>,
     lane_key: LaneKey,
     id: Id,
 }

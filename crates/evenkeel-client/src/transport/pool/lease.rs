@@ -14,11 +14,11 @@ use super::super::error::TransportError;
 use super::connection::{Http1Connection, Http2Connection, SharedConnection};
 use super::state::{Grant, Id};
 use super::wire::Tally;
-use super::{Inner, LaneKey, classify};
+use super::{LaneKey, PoolShared, classify};
 
 /// The pool of a connection in use; counts it as in flight.
 pub(super) struct PoolTicket {
-    pool: Weak<Inner>,
+    pool: Weak<PoolShared>,
     tally: Arc<Tally>,
     lane_key: LaneKey,
     id: Id,
@@ -37,7 +37,11 @@ pub(super) enum Lease {
 }
 
 impl Lease {
-    pub(super) fn new(pool: &Arc<Inner>, lane_key: LaneKey, grant: Grant<Http1Connection, Http2Connection>) -> Self {
+    pub(super) fn new(
+        pool: &Arc<PoolShared>,
+        lane_key: LaneKey,
+        grant: Grant<Http1Connection, Http2Connection>,
+    ) -> Self {
         let ticket = |id| {
             pool.tally.in_flight.fetch_add(1, Ordering::Relaxed);
             PoolTicket { pool: Arc::downgrade(pool), tally: Arc::clone(&pool.tally), lane_key, id }

@@ -61,7 +61,7 @@ type PoolState = state::PoolState<Http1Connection, Http2Connection, Waiter>;
 /// The connections to one server. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Pool {
-    inner: Arc<Inner>,
+    inner: Arc<PoolShared>,
 }
 
 /// The counters of a pool.
@@ -75,7 +75,7 @@ pub(crate) struct PoolStats {
     pub(crate) dials: usize,
 }
 
-struct Inner {
+struct PoolShared {
     scheme: Scheme,
     authority: Authority,
     port: u16,
@@ -141,7 +141,7 @@ impl Pool {
         // An authority consists of valid header characters; otherwise the header would be empty.
         let host_header = HeaderValue::from_str(authority.as_str()).unwrap_or(HeaderValue::from_static(""));
         Pool {
-            inner: Arc::new(Inner {
+            inner: Arc::new(PoolShared {
                 scheme: server.scheme().clone(),
                 port: server.port(),
                 host_header,
@@ -228,7 +228,7 @@ struct Failed {
     again: Option<Request<Body>>,
 }
 
-impl Inner {
+impl PoolShared {
     fn lock(&self) -> MutexGuard<'_, PoolInner> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -324,7 +324,7 @@ impl Inner {
     }
 }
 
-impl Inner {
+impl PoolShared {
     /// Returns a connection for a request, existing or new.
     async fn lease(self: &Arc<Self>, handle: &Handle, lane: Lane) -> Result<Lease, TransportError> {
         let lane_key = LaneKey { runtime: handle.id(), lane };

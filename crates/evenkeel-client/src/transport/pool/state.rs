@@ -29,7 +29,7 @@ pub(super) struct PoolState<H1, H2, Waiter> {
     /// Idle connections, oldest first; the youngest is used next, so that the others can expire.
     idle: Vec<Idle<H1>>,
     /// Oldest first; the first with free streams is used next, for the same reason.
-    shared: Vec<Shared<H2>>,
+    shared: Vec<Http2Slot<H2>>,
     waiting: VecDeque<Waiter>,
     /// The number of dials in progress.
     dialing: usize,
@@ -46,7 +46,7 @@ struct Idle<H1> {
     connection: H1,
 }
 
-struct Shared<H2> {
+struct Http2Slot<H2> {
     id: Id,
     connection: H2,
     streams: usize,
@@ -83,8 +83,8 @@ pub(super) struct Todo<H1, H2, Waiter> {
 
 /// Connections that are no longer used, to be dropped without any lock.
 pub(super) struct Retired<H1, H2> {
-    _ones: Vec<Idle<H1>>,
-    _manys: Vec<Shared<H2>>,
+    _idle: Vec<Idle<H1>>,
+    _http2: Vec<Http2Slot<H2>>,
 }
 
 /// The result of an expiry check.
@@ -96,7 +96,7 @@ pub(super) enum Expiry {
     Later(Duration),
 }
 
-impl<H2> Shared<H2> {
+impl<H2> Http2Slot<H2> {
     fn has_room(&self, max: usize) -> bool {
         // Until the server's stream limit is known, one request is sent alone.
         self.streams < self.allowed.map_or(1, |allowed| allowed.min(max))
@@ -144,7 +144,7 @@ impl<H1: Alive, H2: Alive + Clone, Waiter: Alive> PoolState<H1, H2, Waiter> {
         self.open += 1;
         self.last_protocol = LastProtocol::H2;
         if id > self.retired {
-            self.shared.push(Shared { id, connection, streams: 0, allowed: None, since: now });
+            self.shared.push(Http2Slot { id, connection, streams: 0, allowed: None, since: now });
         }
         self.settle()
     }
@@ -222,7 +222,7 @@ impl<H1: Alive, H2: Alive + Clone, Waiter: Alive> PoolState<H1, H2, Waiter> {
     /// ends. The caller drops what was removed.
     pub(super) fn retire(&mut self, last: Id) -> (Retired<H1, H2>, Todo<H1, H2, Waiter>) {
         self.retired = last;
-        let retired = Retired { _ones: std::mem::take(&mut self.idle), _manys: std::mem::take(&mut self.shared) };
+        let retired = Retired { _idle: std::mem::take(&mut self.idle), _http2: std::mem::take(&mut self.shared) };
         // A request may have waited for a free stream on one of them.
         (retired, self.settle())
     }

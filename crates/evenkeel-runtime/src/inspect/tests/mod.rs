@@ -69,6 +69,6 @@ fn steps_of(inspector: &Inspector, key: &str) -> Vec<String> {
 }
 
 /// Returns the shared state of an inspector.
-fn inner(inspector: &Inspector) -> &Arc<Inner> {
+fn inner(inspector: &Inspector) -> &Arc<InspectorInner> {
     &inspector.0
 }

@@ -217,20 +217,20 @@ enum Event {
     Fault(Fault),
 }
 
-struct Entry(Micros, u64, Event);
+struct ScheduledEvent(Micros, u64, Event);
 
-impl PartialEq for Entry {
+impl PartialEq for ScheduledEvent {
     fn eq(&self, other: &Self) -> bool {
         (self.0, self.1) == (other.0, other.1)
     }
 }
-impl Eq for Entry {}
-impl PartialOrd for Entry {
+impl Eq for ScheduledEvent {}
+impl PartialOrd for ScheduledEvent {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Entry {
+impl Ord for ScheduledEvent {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.0, self.1).cmp(&(other.0, other.1))
     }
@@ -242,7 +242,7 @@ struct World<F> {
     rng: Rng,
     origin: Instant,
     now: Micros,
-    events: BinaryHeap<Reverse<Entry>>,
+    events: BinaryHeap<Reverse<ScheduledEvent>>,
     number: u64,
     lease: Option<(Record, u64)>,
     version: u64,
@@ -312,7 +312,7 @@ where
     fn go(&mut self) {
         let end = self.setup.storm + self.setup.calm;
         let mut calm = false;
-        while let Some(Reverse(Entry(at, _, event))) = self.events.pop() {
+        while let Some(Reverse(ScheduledEvent(at, _, event))) = self.events.pop() {
             if !calm && at >= self.setup.storm {
                 calm = true;
                 self.calm_down();
@@ -344,7 +344,7 @@ where
 
     fn at(&mut self, time: Micros, event: Event) {
         self.number += 1;
-        self.events.push(Reverse(Entry(time.max(self.now), self.number, event)));
+        self.events.push(Reverse(ScheduledEvent(time.max(self.now), self.number, event)));
     }
 
     fn happen(&mut self, event: Event) {
