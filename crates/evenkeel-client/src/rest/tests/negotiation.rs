@@ -350,8 +350,9 @@ async fn reviews_are_sent_and_received_in_protobuf() {
 
 #[tokio::test(start_paused = true)]
 async fn ctn_017_one_oversized_event_affects_its_resource_only_and_expires() {
-    let huge =
-        ScriptStep::ok().header("content-type", "application/vnd.kubernetes.protobuf;stream=watch").body(vec![0x7f; 64]);
+    let huge = ScriptStep::ok()
+        .header("content-type", "application/vnd.kubernetes.protobuf;stream=watch")
+        .body(vec![0x7f; 64]);
     let pod = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"n"}}"#;
     let script = Script::new([huge, binary(pod), json(MAP), binary(MAP)]);
     let client = client(&script, Wire::Protobuf);

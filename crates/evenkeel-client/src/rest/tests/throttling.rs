@@ -55,7 +55,12 @@ async fn lim_002_the_timeout_starts_after_the_limiter() {
 
 #[tokio::test(start_paused = true)]
 async fn lim_003_a_watch_is_throttled_only_when_retried() {
-    let script = Script::new([ScriptStep::ok(), ScriptStep::code(200), ScriptStep::Fail(TransportFault::Closed), ScriptStep::code(200)]);
+    let script = Script::new([
+        ScriptStep::ok(),
+        ScriptStep::code(200),
+        ScriptStep::Fail(TransportFault::Closed),
+        ScriptStep::code(200),
+    ]);
     let client = script.client_with(|config| config.throttle = Some(Throttle { qps: 0.1, burst: 1 }));
     get(&client).send().await.unwrap();
     get(&client).watch::<()>(&pods()).await.unwrap();
