@@ -172,7 +172,7 @@ struct Observed {
     /// `None` if there was no object.
     held: Option<VersionedRecord>,
     at: Instant,
-    /// How long candidates leave it alone.
+    /// The lease duration of the record: candidates do not try to take the lease before it is over.
     lasts: Duration,
 }
 
@@ -262,7 +262,7 @@ impl ElectionMachine {
         self.step = match plan {
             RequestPlan::Get => self.got(now, began, answer),
             RequestPlan::Create(term) | RequestPlan::Take(term) => self.acquired(now, began, sent, term, answer),
-            RequestPlan::FastRenew | RequestPlan::Renew => self.renewed(now, began, sent, plan, answer),
+            RequestPlan::FastRenew | RequestPlan::Renew => self.renewal_answered(now, began, sent, plan, answer),
             RequestPlan::Release => self.released(now, answer),
         };
     }
@@ -360,7 +360,7 @@ impl ElectionMachine {
     }
 
     fn send(&mut self, plan: RequestPlan, began: Instant, now: Instant, wall: Timestamp) -> ElectionAction {
-        let (plan, what) = self.write(plan, whole_microseconds(wall));
+        let (plan, what) = self.operation_of(plan, whole_microseconds(wall));
         self.last_id += 1;
         let mut give_up = now + self.timing.call_timeout();
         match self.phase {
@@ -374,7 +374,7 @@ impl ElectionMachine {
     }
 
     /// Translates a plan into a lock operation. A plan that starts a term is returned with that term.
-    fn write(&mut self, plan: RequestPlan, wall: Timestamp) -> (RequestPlan, LockOperation) {
+    fn operation_of(&mut self, plan: RequestPlan, wall: Timestamp) -> (RequestPlan, LockOperation) {
         let held = self.observed.as_ref().and_then(|observed| observed.held.clone());
         let Some(VersionedRecord { record: old, version }) = held else {
             return match plan {
@@ -468,7 +468,7 @@ impl ElectionMachine {
         self.observed = Some(Observed { held, at: now, lasts });
     }
 
-    fn is_left_alone(&self, now: Instant) -> bool {
+    fn is_unexpired(&self, now: Instant) -> bool {
         self.observed.as_ref().is_some_and(|observed| now < observed.at + observed.lasts)
     }
 
@@ -507,7 +507,7 @@ impl ElectionMachine {
     }
 
     fn may_acquire(&self, now: Instant, held: Option<&VersionedRecord>) -> Option<RequestPlan> {
-        let left_alone = self.is_left_alone(now);
+        let left_alone = self.is_unexpired(now);
         match held {
             None if self.coordinated => None,
             // After a Lease was deleted, its leader may not have noticed yet.
@@ -557,7 +557,7 @@ impl ElectionMachine {
         answer: LockResponse,
     ) -> Option<Attempt> {
         if let ElectionPhase::Leading { .. } = self.phase {
-            return self.renewed(now, began, sent, RequestPlan::Renew, answer);
+            return self.renewal_answered(now, began, sent, RequestPlan::Renew, answer);
         }
         match (answer, term) {
             (LockResponse::Held(held), Some(term)) => {
@@ -575,7 +575,7 @@ impl ElectionMachine {
         }
     }
 
-    fn renewed(
+    fn renewal_answered(
         &mut self,
         now: Instant,
         began: Instant,
