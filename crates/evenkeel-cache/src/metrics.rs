@@ -15,7 +15,7 @@
 //! | [`LAST_RESOURCE_VERSION`] | `name` | the resource version that was reached, if it is a number |
 //! | [`RELISTS`] | `name` | relists after a failure |
 //! | [`DECODE_FAILURES`] | `name` | unreadable objects and events |
-//! | [`LAST_HEARD`] | `name` | when the server last sent something, in seconds since 1970 |
+//! | [`LAST_RECEIVED`] | `name` | when the server last sent something, in seconds since 1970 |
 //!
 //! `name` is the reflector's, which is the informer's. Informers have these too, each with the labels `name`, `group`,
 //! `version` and `resource`, and those of handlers with `handler` besides:
@@ -68,7 +68,7 @@ pub const RELISTS: &str = "reflector_relists_total";
 /// Counts unreadable objects and events.
 pub const DECODE_FAILURES: &str = "reflector_decode_failures_total";
 /// Gauge of the time of the last response or event of the server.
-pub const LAST_HEARD: &str = "reflector_last_heard_timestamp_seconds";
+pub const LAST_RECEIVED: &str = "reflector_last_received_timestamp_seconds";
 
 /// Describes the metrics to the recorder. Reflectors do this themselves.
 pub fn describe() {
@@ -83,7 +83,7 @@ pub fn describe() {
     describe_gauge!(LAST_RESOURCE_VERSION, Unit::Count, "The resource version that was reached.");
     describe_counter!(RELISTS, Unit::Count, "Relists after a failure.");
     describe_counter!(DECODE_FAILURES, Unit::Count, "Unreadable objects and events.");
-    describe_gauge!(LAST_HEARD, Unit::Seconds, "When the server last sent something, in seconds since 1970.");
+    describe_gauge!(LAST_RECEIVED, Unit::Seconds, "When the server last sent something, in seconds since 1970.");
 }
 
 /// Handles of metrics for the recorder that is installed.
@@ -144,7 +144,7 @@ struct ReflectorHandles {
     watch_duration: Histogram,
     items_per_watch: Histogram,
     last_version: Gauge,
-    last_heard: Gauge,
+    last_received: Gauge,
 }
 
 impl ReflectorMetrics {
@@ -162,7 +162,7 @@ impl ReflectorMetrics {
                 watch_duration: histogram!(WATCH_DURATION, "name" => name()),
                 items_per_watch: histogram!(ITEMS_PER_WATCH, "name" => name()),
                 last_version: gauge!(LAST_RESOURCE_VERSION, "name" => name()),
-                last_heard: gauge!(LAST_HEARD, "name" => name()),
+                last_received: gauge!(LAST_RECEIVED, "name" => name()),
             };
             for (counter, total) in handles.counters.iter().zip(&*known) {
                 counter.increment(total.load(Ordering::Relaxed));
@@ -202,7 +202,7 @@ impl ReflectorMetrics {
         )]
         let now = std::time::SystemTime::now();
         if let Ok(since) = now.duration_since(std::time::UNIX_EPOCH) {
-            self.handles.get().last_heard.set(since);
+            self.handles.get().last_received.set(since);
         }
     }
 }

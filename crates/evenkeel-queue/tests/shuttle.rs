@@ -29,10 +29,10 @@ fn try_out(scenario: fn()) {
 
 /// Operations on the queue and their results.
 #[derive(Clone, Default)]
-struct Book(Arc<Mutex<Pages>>);
+struct History(Arc<Mutex<HistoryState>>);
 
 #[derive(Default)]
-struct Pages {
+struct HistoryState {
     /// How often each key was added.
     added: BTreeMap<u32, u32>,
     /// How often it had been added at its last hand-out.
@@ -41,7 +41,7 @@ struct Pages {
     runs: Vec<u32>,
 }
 
-impl Book {
+impl History {
     fn add(&self, key: u32, add: impl FnOnce(u32)) {
         *self.0.lock().unwrap().added.entry(key).or_default() += 1;
         add(key);
@@ -55,19 +55,19 @@ impl Book {
     }
 
     fn take(&self, item: &Item<u32>) {
-        let mut pages = self.0.lock().unwrap();
-        assert!(pages.in_hand.insert(*item.key()), "two workers have {}", item.key());
-        let added = pages.added.get(item.key()).copied().unwrap_or_default();
-        pages.seen.insert(*item.key(), added);
-        pages.runs.push(*item.key());
+        let mut state = self.0.lock().unwrap();
+        assert!(state.in_hand.insert(*item.key()), "two workers have {}", item.key());
+        let added = state.added.get(item.key()).copied().unwrap_or_default();
+        state.seen.insert(*item.key(), added);
+        state.runs.push(*item.key());
     }
 
     /// Returns the number of runs.
     fn put_back(&self, item: Item<u32>, finish: impl FnOnce(Item<u32>)) -> usize {
         let runs = {
-            let mut pages = self.0.lock().unwrap();
-            assert!(pages.in_hand.remove(item.key()));
-            pages.runs.len()
+            let mut state = self.0.lock().unwrap();
+            assert!(state.in_hand.remove(item.key()));
+            state.runs.len()
         };
         finish(item);
         runs
@@ -79,9 +79,9 @@ impl Book {
 
     /// Asserts that every key was handed out after its last add.
     fn close(&self, queue: &WorkQueue<u32>) {
-        let pages = self.0.lock().unwrap();
-        assert_eq!(pages.seen, pages.added, "a key was lost");
-        assert!(pages.in_hand.is_empty());
+        let state = self.0.lock().unwrap();
+        assert_eq!(state.seen, state.added, "a key was lost");
+        assert!(state.in_hand.is_empty());
         let stats = queue.stats();
         assert_eq!((stats.depth, stats.in_flight, stats.delayed), (0, 0, 0));
     }
@@ -89,30 +89,30 @@ impl Book {
 
 /// A manual clock.
 #[derive(Clone)]
-struct PretendClock(Arc<Mutex<Hands>>);
+struct ManualClock(Arc<Mutex<ClockState>>);
 
-struct Hands {
+struct ClockState {
     now: Instant,
     sleepers: Vec<(Instant, Waker)>,
 }
 
-impl PretendClock {
+impl ManualClock {
     fn new() -> Self {
-        PretendClock(Arc::new(Mutex::new(Hands { now: TokioClock.now(), sleepers: Vec::new() })))
+        ManualClock(Arc::new(Mutex::new(ClockState { now: TokioClock.now(), sleepers: Vec::new() })))
     }
 
     fn pass(&self, time: Duration) {
         let due: Vec<_> = {
-            let mut hands = self.0.lock().unwrap();
-            hands.now += time;
-            let now = hands.now;
-            hands.sleepers.extract_if(.., |(time, _)| *time <= now).collect()
+            let mut state = self.0.lock().unwrap();
+            state.now += time;
+            let now = state.now;
+            state.sleepers.extract_if(.., |(time, _)| *time <= now).collect()
         };
         due.into_iter().for_each(|(_, waker)| waker.wake());
     }
 }
 
-impl Clock for PretendClock {
+impl Clock for ManualClock {
     fn now(&self) -> Instant {
         self.0.lock().unwrap().now
     }
@@ -120,11 +120,11 @@ impl Clock for PretendClock {
     fn sleep_until(&self, time: Instant) -> Sleep {
         let clock = self.clone();
         Box::pin(poll_fn(move |context| {
-            let mut hands = clock.0.lock().unwrap();
-            if hands.now >= time {
+            let mut state = clock.0.lock().unwrap();
+            if state.now >= time {
                 return Poll::Ready(());
             }
-            hands.sleepers.push((time, context.waker().clone()));
+            state.sleepers.push((time, context.waker().clone()));
             Poll::Pending
         }))
     }
@@ -132,7 +132,7 @@ impl Clock for PretendClock {
 
 const TICK: Duration = Duration::from_millis(1);
 
-fn timed_queue(clock: &PretendClock) -> WorkQueue<u32> {
+fn timed_queue(clock: &ManualClock) -> WorkQueue<u32> {
     let limiter = Exponential::new(TICK, 4 * TICK);
     WorkQueue::builder().clock(clock.clone()).limiter(limiter).build()
 }
@@ -152,37 +152,37 @@ async fn next_if_soon(queue: &WorkQueue<u32>) -> Option<Option<Item<u32>>> {
     .await
 }
 
-fn blocking_worker(queue: &WorkQueue<u32>, book: &Book) -> thread::JoinHandle<()> {
-    let (queue, book) = (queue.clone(), book.clone());
+fn blocking_worker(queue: &WorkQueue<u32>, history: &History) -> thread::JoinHandle<()> {
+    let (queue, history) = (queue.clone(), history.clone());
     thread::spawn(move || {
         while let Some(item) = queue.next_blocking() {
-            book.work(item, Item::done);
+            history.work(item, Item::done);
         }
     })
 }
 
-fn worker(queue: &WorkQueue<u32>, book: &Book) -> future::JoinHandle<()> {
-    worker_until(usize::MAX, queue, book)
+fn worker(queue: &WorkQueue<u32>, history: &History) -> future::JoinHandle<()> {
+    worker_until(usize::MAX, queue, history)
 }
 
 /// Starts a worker that shuts the queue down after the last of this many runs. A shutdown from outside would wake
 /// waiters that a key should have woken.
-fn worker_until(last: usize, queue: &WorkQueue<u32>, book: &Book) -> future::JoinHandle<()> {
-    let (queue, book) = (queue.clone(), book.clone());
+fn worker_until(last: usize, queue: &WorkQueue<u32>, history: &History) -> future::JoinHandle<()> {
+    let (queue, history) = (queue.clone(), history.clone());
     future::spawn(async move {
         while let Some(item) = queue.next().await {
-            end_after(last, &queue, book.work(item, Item::forget));
+            end_after(last, &queue, history.work(item, Item::forget));
         }
     })
 }
 
 /// A worker that stops early, and processes a key if it gets one before.
-fn impatient_worker_until(last: usize, queue: &WorkQueue<u32>, book: &Book) -> future::JoinHandle<()> {
-    let (queue, book) = (queue.clone(), book.clone());
+fn impatient_worker_until(last: usize, queue: &WorkQueue<u32>, history: &History) -> future::JoinHandle<()> {
+    let (queue, history) = (queue.clone(), history.clone());
     future::spawn(async move {
         for _ in 0..2 {
             match next_if_soon(&queue).await {
-                Some(Some(item)) => end_after(last, &queue, book.work(item, Item::done)),
+                Some(Some(item)) => end_after(last, &queue, history.work(item, Item::done)),
                 Some(None) => return,
                 None => {}
             }
@@ -204,60 +204,60 @@ fn join_all(tasks: impl IntoIterator<Item = future::JoinHandle<()>>) {
     });
 }
 
-fn producer(queue: &WorkQueue<u32>, book: &Book, keys: &'static [u32]) -> thread::JoinHandle<()> {
-    let (queue, book) = (queue.clone(), book.clone());
-    thread::spawn(move || keys.iter().for_each(|key| book.add(*key, |key| queue.add(key))))
+fn producer(queue: &WorkQueue<u32>, history: &History, keys: &'static [u32]) -> thread::JoinHandle<()> {
+    let (queue, history) = (queue.clone(), history.clone());
+    thread::spawn(move || keys.iter().for_each(|key| history.add(*key, |key| queue.add(key))))
 }
 
 #[test]
 fn wq_008_no_key_is_lost_or_in_flight_twice() {
     try_out(|| {
-        let (queue, book) = (WorkQueue::new(), Book::default());
-        let workers = [blocking_worker(&queue, &book), blocking_worker(&queue, &book)];
-        let producers = [producer(&queue, &book, &[0, 1, 0]), producer(&queue, &book, &[1, 2])];
+        let (queue, history) = (WorkQueue::new(), History::default());
+        let workers = [blocking_worker(&queue, &history), blocking_worker(&queue, &history)];
+        let producers = [producer(&queue, &history, &[0, 1, 0]), producer(&queue, &history, &[1, 2])];
         producers.into_iter().for_each(|producer| producer.join().unwrap());
         queue.drain(DrainDelayed::Discard).wait().unwrap();
         workers.into_iter().for_each(|worker| worker.join().unwrap());
-        book.close(&queue);
+        history.close(&queue);
     });
 }
 
 #[test]
 fn wq_028_keys_added_while_in_flight_are_handed_out_again() {
     try_out(|| {
-        let (queue, book) = (WorkQueue::new(), Book::default());
+        let (queue, history) = (WorkQueue::new(), History::default());
         let workers = [0, 1].map(|_| {
-            let (queue, book) = (queue.clone(), book.clone());
+            let (queue, history) = (queue.clone(), history.clone());
             thread::spawn(move || {
                 while let Some(item) = queue.next_blocking() {
-                    book.take(&item);
-                    if book.runs_of(*item.key()) == 1 {
-                        book.add(*item.key(), |key| queue.add(key));
+                    history.take(&item);
+                    if history.runs_of(*item.key()) == 1 {
+                        history.add(*item.key(), |key| queue.add(key));
                     }
-                    end_after(4, &queue, book.put_back(item, Item::done));
+                    end_after(4, &queue, history.put_back(item, Item::done));
                 }
             })
         });
-        let producing = producer(&queue, &book, &[0, 1]);
+        let producing = producer(&queue, &history, &[0, 1]);
         workers.into_iter().for_each(|worker| worker.join().unwrap());
         producing.join().unwrap();
-        book.close(&queue);
+        history.close(&queue);
     });
 }
 
 #[test]
 fn a_cancelled_next_loses_no_wake_up() {
     try_out(|| {
-        let (queue, book) = (WorkQueue::new(), Book::default());
+        let (queue, history) = (WorkQueue::new(), History::default());
         let workers = [
-            impatient_worker_until(3, &queue, &book),
-            worker_until(3, &queue, &book),
-            impatient_worker_until(3, &queue, &book),
+            impatient_worker_until(3, &queue, &history),
+            worker_until(3, &queue, &history),
+            impatient_worker_until(3, &queue, &history),
         ];
-        let producing = producer(&queue, &book, &[0, 1, 2]);
+        let producing = producer(&queue, &history, &[0, 1, 2]);
         join_all(workers);
         producing.join().unwrap();
-        book.close(&queue);
+        history.close(&queue);
     });
 }
 
@@ -283,7 +283,7 @@ fn each_key_finds_a_worker_while_others_are_busy() {
 #[test]
 fn keys_that_become_due_find_workers_while_others_are_busy() {
     try_out(|| {
-        let clock = PretendClock::new();
+        let clock = ManualClock::new();
         let queue = timed_queue(&clock);
         let all_have_one = Arc::new(Barrier::new(3));
         let workers = [0, 1, 2].map(|_| {
@@ -312,40 +312,43 @@ fn keys_that_become_due_find_workers_while_others_are_busy() {
 #[test]
 fn a_key_is_due_at_its_time_although_another_was_due_first() {
     try_out(|| {
-        let clock = PretendClock::new();
-        let (queue, book) = (timed_queue(&clock), Book::default());
-        let workers =
-            [worker_until(1, &queue, &book), impatient_worker_until(1, &queue, &book), worker_until(1, &queue, &book)];
+        let clock = ManualClock::new();
+        let (queue, history) = (timed_queue(&clock), History::default());
+        let workers = [
+            worker_until(1, &queue, &history),
+            impatient_worker_until(1, &queue, &history),
+            worker_until(1, &queue, &history),
+        ];
         queue.add_after(0, 10 * TICK);
-        book.add(1, |key| queue.add_after(key, 2 * TICK));
+        history.add(1, |key| queue.add_after(key, 2 * TICK));
         clock.pass(TICK);
         clock.pass(TICK);
         // The time does not advance any more.
         join_all(workers);
-        book.close(&queue);
+        history.close(&queue);
     });
 }
 
 #[test]
 fn workers_that_are_threads_and_workers_that_are_tasks_share_the_work() {
     try_out(|| {
-        let (queue, book) = (WorkQueue::new(), Book::default());
-        let (task, thread) = (worker(&queue, &book), blocking_worker(&queue, &book));
-        let impatient = impatient_worker_until(usize::MAX, &queue, &book);
-        producer(&queue, &book, &[0, 1, 2]).join().unwrap();
+        let (queue, history) = (WorkQueue::new(), History::default());
+        let (task, thread) = (worker(&queue, &history), blocking_worker(&queue, &history));
+        let impatient = impatient_worker_until(usize::MAX, &queue, &history);
+        producer(&queue, &history, &[0, 1, 2]).join().unwrap();
         queue.drain(DrainDelayed::Discard).wait().unwrap();
         thread.join().unwrap();
         join_all([task, impatient]);
-        book.close(&queue);
+        history.close(&queue);
     });
 }
 
 #[test]
 fn wq_024_all_drains_return() {
     try_out(|| {
-        let (queue, book) = (WorkQueue::new(), Book::default());
-        let workers = [blocking_worker(&queue, &book), blocking_worker(&queue, &book)];
-        producer(&queue, &book, &[0, 1]).join().unwrap();
+        let (queue, history) = (WorkQueue::new(), History::default());
+        let workers = [blocking_worker(&queue, &history), blocking_worker(&queue, &history)];
+        producer(&queue, &history, &[0, 1]).join().unwrap();
         let drainers = [DrainDelayed::Discard, DrainDelayed::Flush].map(|delayed| {
             let queue = queue.clone();
             thread::spawn(move || queue.drain(delayed).wait())
@@ -357,17 +360,17 @@ fn wq_024_all_drains_return() {
         drainers.into_iter().for_each(|drainer| drainer.join().unwrap().unwrap());
         future::block_on(drainer).unwrap().unwrap();
         workers.into_iter().for_each(|worker| worker.join().unwrap());
-        book.close(&queue);
+        history.close(&queue);
     });
 }
 
 #[test]
 fn wq_022_shut_down_releases_drains() {
     try_out(|| {
-        let (queue, book) = (WorkQueue::new(), Book::default());
+        let (queue, history) = (WorkQueue::new(), History::default());
         queue.add(0);
         let held = queue.next_blocking().unwrap();
-        let workers = [blocking_worker(&queue, &book), blocking_worker(&queue, &book)];
+        let workers = [blocking_worker(&queue, &history), blocking_worker(&queue, &history)];
         let drainers = [0, 1].map(|_| {
             let queue = queue.clone();
             thread::spawn(move || queue.drain(DrainDelayed::Discard).wait())
@@ -383,15 +386,15 @@ fn wq_022_shut_down_releases_drains() {
         workers.into_iter().for_each(|worker| worker.join().unwrap());
         ender.join().unwrap();
         held.done();
-        book.close(&queue);
+        history.close(&queue);
     });
 }
 
 #[test]
 fn a_timed_out_drain_does_not_block_other_drains() {
     try_out(|| {
-        let clock = PretendClock::new();
-        let (queue, book) = (timed_queue(&clock), Book::default());
+        let clock = ManualClock::new();
+        let (queue, history) = (timed_queue(&clock), History::default());
         queue.add(0);
         let held = queue.next_blocking().unwrap();
         let hurried = {
@@ -402,7 +405,7 @@ fn a_timed_out_drain_does_not_block_other_drains() {
             let queue = queue.clone();
             thread::spawn(move || queue.drain(DrainDelayed::Discard).wait())
         };
-        let worker = blocking_worker(&queue, &book);
+        let worker = blocking_worker(&queue, &history);
         clock.pass(2 * TICK);
         let finisher = thread::spawn(move || held.done());
         patient.join().unwrap().unwrap();
@@ -412,73 +415,76 @@ fn a_timed_out_drain_does_not_block_other_drains() {
         }
         finisher.join().unwrap();
         worker.join().unwrap();
-        book.close(&queue);
+        history.close(&queue);
     });
 }
 
 #[test]
 fn try_next_may_take_a_key_before_waiters() {
     try_out(|| {
-        let (queue, book) = (WorkQueue::new(), Book::default());
-        let workers = [blocking_worker(&queue, &book), blocking_worker(&queue, &book)];
+        let (queue, history) = (WorkQueue::new(), History::default());
+        let workers = [blocking_worker(&queue, &history), blocking_worker(&queue, &history)];
         let thief = {
-            let (queue, book) = (queue.clone(), book.clone());
+            let (queue, history) = (queue.clone(), history.clone());
             thread::spawn(move || {
                 for _ in 0..3 {
                     if let Some(item) = queue.try_next() {
-                        book.work(item, Item::done);
+                        history.work(item, Item::done);
                     }
                 }
             })
         };
-        producer(&queue, &book, &[0, 1, 0, 2]).join().unwrap();
+        producer(&queue, &history, &[0, 1, 0, 2]).join().unwrap();
         thief.join().unwrap();
         queue.drain(DrainDelayed::Discard).wait().unwrap();
         workers.into_iter().for_each(|worker| worker.join().unwrap());
-        book.close(&queue);
+        history.close(&queue);
     });
 }
 
 #[test]
 fn an_item_may_be_finished_by_another_thread() {
     try_out(|| {
-        let (queue, book) = (WorkQueue::new(), Book::default());
+        let (queue, history) = (WorkQueue::new(), History::default());
         let (sender, receiver) = mpsc::channel::<Item<u32>>();
         let finisher = {
-            let book = book.clone();
-            thread::spawn(move || receiver.iter().for_each(|item| _ = book.put_back(item, Item::done)))
+            let history = history.clone();
+            thread::spawn(move || receiver.iter().for_each(|item| _ = history.put_back(item, Item::done)))
         };
         let workers = [0, 1].map(|_| {
-            let (queue, book, sender) = (queue.clone(), book.clone(), sender.clone());
+            let (queue, history, sender) = (queue.clone(), history.clone(), sender.clone());
             thread::spawn(move || {
                 while let Some(item) = queue.next_blocking() {
-                    book.take(&item);
+                    history.take(&item);
                     sender.send(item).unwrap();
                 }
             })
         });
         drop(sender);
-        producer(&queue, &book, &[0, 1, 0]).join().unwrap();
+        producer(&queue, &history, &[0, 1, 0]).join().unwrap();
         queue.drain(DrainDelayed::Discard).wait().unwrap();
         workers.into_iter().for_each(|worker| worker.join().unwrap());
         finisher.join().unwrap();
-        book.close(&queue);
+        history.close(&queue);
     });
 }
 
 #[test]
 fn there_is_always_a_timekeeper() {
     try_out(|| {
-        let clock = PretendClock::new();
-        let (queue, book) = (timed_queue(&clock), Book::default());
-        let workers =
-            [worker_until(3, &queue, &book), impatient_worker_until(3, &queue, &book), worker_until(3, &queue, &book)];
+        let clock = ManualClock::new();
+        let (queue, history) = (timed_queue(&clock), History::default());
+        let workers = [
+            worker_until(3, &queue, &history),
+            impatient_worker_until(3, &queue, &history),
+            worker_until(3, &queue, &history),
+        ];
         let producing = {
-            let (queue, book) = (queue.clone(), book.clone());
+            let (queue, history) = (queue.clone(), history.clone());
             thread::spawn(move || {
-                book.add(0, |key| queue.add_after(key, 3 * TICK));
-                book.add(1, |key| queue.add_after(key, TICK));
-                book.add(2, |key| queue.add(key));
+                history.add(0, |key| queue.add_after(key, 3 * TICK));
+                history.add(1, |key| queue.add_after(key, TICK));
+                history.add(2, |key| queue.add(key));
             })
         };
         clock.pass(TICK);
@@ -487,21 +493,21 @@ fn there_is_always_a_timekeeper() {
         // Nothing but time advances from here on.
         clock.pass(3 * TICK);
         join_all(workers);
-        book.close(&queue);
+        history.close(&queue);
     });
 }
 
 #[test]
 fn failed_keys_are_retried_while_time_passes() {
     try_out(|| {
-        let clock = PretendClock::new();
-        let (queue, book) = (timed_queue(&clock), Book::default());
+        let clock = ManualClock::new();
+        let (queue, history) = (timed_queue(&clock), History::default());
         let (failed, failures) = mpsc::channel();
         let workers = [0, 1].map(|_| {
-            let (queue, book, failed) = (queue.clone(), book.clone(), failed.clone());
+            let (queue, history, failed) = (queue.clone(), history.clone(), failed.clone());
             future::spawn(async move {
                 while let Some(item) = queue.next().await {
-                    let runs = book.work(item, |item| match item.failures() {
+                    let runs = history.work(item, |item| match item.failures() {
                         0 => {
                             item.retry("not yet");
                             failed.send(()).unwrap();
@@ -514,29 +520,29 @@ fn failed_keys_are_retried_while_time_passes() {
         });
         drop(failed);
         let passing = thread::spawn(move || failures.iter().for_each(|()| clock.pass(TICK)));
-        let producing = producer(&queue, &book, &[0, 1]);
+        let producing = producer(&queue, &history, &[0, 1]);
         join_all(workers);
         producing.join().unwrap();
         passing.join().unwrap();
-        book.close(&queue);
+        history.close(&queue);
     });
 }
 
 #[test]
 fn delayed_keys_are_handed_out_at_once_by_a_flushing_drain() {
     try_out(|| {
-        let clock = PretendClock::new();
-        let (queue, book) = (timed_queue(&clock), Book::default());
-        let workers = [worker(&queue, &book), worker(&queue, &book)];
+        let clock = ManualClock::new();
+        let (queue, history) = (timed_queue(&clock), History::default());
+        let workers = [worker(&queue, &history), worker(&queue, &history)];
         let producer = {
-            let (queue, book) = (queue.clone(), book.clone());
-            thread::spawn(move || [0, 1, 2].map(|key| book.add(key, |key| queue.add_after(key, TICK))))
+            let (queue, history) = (queue.clone(), history.clone());
+            thread::spawn(move || [0, 1, 2].map(|key| history.add(key, |key| queue.add_after(key, TICK))))
         };
         producer.join().unwrap();
         // The time does not advance.
         future::block_on(queue.drain(DrainDelayed::Flush).into_future()).unwrap();
         join_all(workers);
-        book.close(&queue);
+        history.close(&queue);
     });
 }
 

@@ -49,7 +49,7 @@ pub struct ReflectorReport {
     /// The last failure.
     pub last_error: Option<LastError>,
     /// When the server last sent a list, an event or a bookmark.
-    pub last_heard: Option<Instant>,
+    pub last_received: Option<Instant>,
     /// Whether the source refused the last WatchList, so that the reflector listed instead.
     pub is_watch_list_unavailable: bool,
 }

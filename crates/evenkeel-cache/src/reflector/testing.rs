@@ -398,7 +398,7 @@ impl DeltaSink for Notes {
 }
 
 /// A running reflector, with everything observable of it.
-pub(crate) struct Desk {
+pub(crate) struct ReflectorFixture {
     pub(crate) start: Instant,
     pub(crate) diary: Diary,
     pub(crate) store: Notes,
@@ -410,19 +410,19 @@ pub(crate) struct Desk {
     task: tokio::task::JoinHandle<()>,
 }
 
-impl Desk {
+impl ReflectorFixture {
     /// Runs a reflector that lists, and leaves nothing to chance.
     pub(crate) fn listing(script: Script) -> Self {
-        Desk::with(script, |builder| builder.watch_list(false))
+        ReflectorFixture::with(script, |builder| builder.watch_list(false))
     }
 
     /// Runs a reflector with WatchList.
     pub(crate) fn streaming(script: Script) -> Self {
-        Desk::with(script, |builder| builder)
+        ReflectorFixture::with(script, |builder| builder)
     }
 
     pub(crate) fn with(script: Script, how: impl FnOnce(ReflectorBuilder) -> ReflectorBuilder) -> Self {
-        Desk::on(script, Notes::default(), how)
+        ReflectorFixture::on(script, Notes::default(), how)
     }
 
     pub(crate) fn on(script: Script, mut store: Notes, how: impl FnOnce(ReflectorBuilder) -> ReflectorBuilder) -> Self {
@@ -439,7 +439,7 @@ impl Desk {
         let task = tokio::spawn(async move {
             reflector.run(&mut target).await;
         });
-        Desk { start: Instant::now(), diary, store, status, failures, timeouts, exact, task }
+        ReflectorFixture { start: Instant::now(), diary, store, status, failures, timeouts, exact, task }
     }
 
     /// Advances the time.
@@ -466,7 +466,7 @@ impl Desk {
     }
 }
 
-impl Drop for Desk {
+impl Drop for ReflectorFixture {
     fn drop(&mut self) {
         self.task.abort();
     }

@@ -50,9 +50,9 @@ impl Drop for Folder {
 
 /// Returns the log output of `work`, one line per event: the level, then the fields.
 pub(crate) fn logged(work: impl FnOnce()) -> String {
-    let ear = Ear::default();
-    let heard = Arc::clone(&ear.0);
-    let guard = crate::test_logs::listen(ear);
+    let log_capture = LogCapture::default();
+    let heard = Arc::clone(&log_capture.0);
+    let guard = crate::test_logs::listen(log_capture);
     work();
     drop(guard);
     let heard = heard.lock().unwrap();
@@ -60,9 +60,9 @@ pub(crate) fn logged(work: impl FnOnce()) -> String {
 }
 
 #[derive(Default)]
-struct Ear(Arc<Mutex<String>>);
+struct LogCapture(Arc<Mutex<String>>);
 
-impl Subscriber for Ear {
+impl Subscriber for LogCapture {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         true
     }

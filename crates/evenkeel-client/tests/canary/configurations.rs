@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1 as core;
 use serde_json::json;
 use tower_layer::Layer as _;
 
-use crate::ear::{CANARY, assert_hidden, assert_nothing_was_heard, assert_quiet, listen};
+use crate::log_capture::{CANARY, assert_hidden, assert_nothing_was_logged, assert_quiet, listen};
 
 fn canary() -> Secret {
     Secret::new(CANARY)
@@ -103,7 +103,7 @@ fn sec_1_no_configuration_shows_a_credential() {
     };
     assert_hidden("overrides", &overrides);
     assert_hidden("a secret", &(canary(), Data::new(CANARY), Opaque(json!({"k": CANARY}))));
-    assert_nothing_was_heard();
+    assert_nothing_was_logged();
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn sec_1_no_kubeconfig_shows_a_credential() {
     std::fs::write(&path, text.replace("users:", "users: {")).unwrap();
     assert_quiet("a broken file", files.load().into_config().unwrap_err());
     std::fs::remove_dir_all(&folder).unwrap();
-    assert_nothing_was_heard();
+    assert_nothing_was_logged();
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn sec_1_syntax_errors_do_not_quote_the_text() {
         }
         assert_quiet("the error about a proxy", ProxyUrl::parse(&url).unwrap_err());
     }
-    assert_nothing_was_heard();
+    assert_nothing_was_logged();
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn sec_1_build_errors_show_no_credential() {
     for error in errors {
         assert_quiet("why there is no client", error);
     }
-    assert_nothing_was_heard();
+    assert_nothing_was_logged();
 }
 
 #[test]
@@ -265,5 +265,5 @@ fn sec_3_sec_5_no_request_shows_a_credential() {
     assert_hidden("headers", &DebugHeaders(&headers));
     let layer = AuthProxyLayer::new(&Impersonate { user: CANARY.into(), ..Impersonate::default() }).unwrap();
     assert_hidden("a layer", &(&layer, layer.layer(())));
-    assert_nothing_was_heard();
+    assert_nothing_was_logged();
 }

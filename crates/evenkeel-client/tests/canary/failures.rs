@@ -9,7 +9,7 @@ use http::{HeaderName, Method};
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::Secret;
 
-use crate::ear::{CANARY, assert_hidden, assert_nothing_was_heard, assert_quiet, listen};
+use crate::log_capture::{CANARY, assert_hidden, assert_nothing_was_logged, assert_quiet, listen};
 use crate::puppet::Puppet;
 
 fn config(url: &str) -> Config {
@@ -142,7 +142,7 @@ async fn sec_5_no_failure_shows_credentials() {
             assert!(heard.contains(&expected), "the server received: {heard}");
         }
     }
-    assert_nothing_was_heard();
+    assert_nothing_was_logged();
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ async fn sec_5_user_headers_are_not_shown() {
         assert_quiet("a refusal", request.send().await.unwrap_err());
         assert!(server.heard().await.contains(&format!("{name}: {CANARY}")), "{}", server.heard().await);
     }
-    assert_nothing_was_heard();
+    assert_nothing_was_logged();
 }
 
 #[tokio::test]
@@ -186,7 +186,7 @@ async fn sec_5_errors_of_malformed_responses_show_no_credential() {
         let client = Client::new(config).unwrap();
         assert_quiet("connection refused", client.core_v1().secrets("default").get("a").await.unwrap_err());
     }
-    assert_nothing_was_heard();
+    assert_nothing_was_logged();
 }
 
 #[tokio::test]
@@ -205,5 +205,5 @@ async fn sec_39_sec_5_a_redirect_carries_no_credential() {
         assert!(server.heard().await.contains(CANARY));
     }
     assert_eq!(elsewhere.heard().await, "", "another port heard nothing");
-    assert_nothing_was_heard();
+    assert_nothing_was_logged();
 }

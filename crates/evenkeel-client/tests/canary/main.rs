@@ -6,8 +6,8 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 mod configurations;
-mod ear;
 mod failures;
+mod log_capture;
 mod proxies;
 mod puppet;
 mod sessions;

@@ -5,7 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use evenkeel_client::config::{Proxy, ProxyUrl, ServerUrl};
 use evenkeel_client::{Client, Config};
 
-use crate::ear::{CANARY, assert_hidden, assert_nothing_was_heard, assert_quiet, listen};
+use crate::log_capture::{CANARY, assert_hidden, assert_nothing_was_logged, assert_quiet, listen};
 use crate::puppet::Puppet;
 
 async fn try_through(scheme: &str, proxy: &Puppet) {
@@ -36,7 +36,7 @@ async fn sec_52_sec_5_a_refusing_proxy_causes_no_credential_in_errors() {
         let expected = format!("Proxy-Authorization: Basic {credentials}\r\n");
         assert!(proxy.heard().await.contains(&expected), "the proxy received: {}", proxy.heard().await);
     }
-    assert_nothing_was_heard();
+    assert_nothing_was_logged();
 }
 
 #[tokio::test]
@@ -49,5 +49,5 @@ async fn sec_52_sec_5_a_refusing_socks_proxy_causes_no_credential_in_errors() {
         let asked_for_them = answer[1] == 2;
         assert_eq!(proxy.heard().await.contains(CANARY), asked_for_them, "{:?}", proxy.heard().await);
     }
-    assert_nothing_was_heard();
+    assert_nothing_was_logged();
 }

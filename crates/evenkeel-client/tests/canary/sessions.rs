@@ -14,7 +14,9 @@ use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use serde_json::json;
 
-use crate::ear::{CANARY, assert_clean, assert_hidden, assert_nothing_was_heard, assert_quiet, listen, watch_for};
+use crate::log_capture::{
+    CANARY, assert_clean, assert_hidden, assert_nothing_was_logged, assert_quiet, listen, watch_for,
+};
 
 fn secret(name: &str) -> Secret {
     let data = BASE64_STANDARD.encode(CANARY);
@@ -104,7 +106,7 @@ async fn session(wire: Wire) {
     assert!(users(&server).iter().any(|user| user == "user"), "the server knew the token: {:?}", users(&server));
     server.shutdown().await;
     assert_quiet("a server that is gone", secrets.create(&secret("z")).await.unwrap_err());
-    let heard = assert_nothing_was_heard();
+    let heard = assert_nothing_was_logged();
     assert!(heard.contains(" TRACE h2::"), "the library below was heard as well");
     assert!(heard.contains("evenkeel.request method=POST"), "and so were we");
     assert!(heard.contains("rest_client_requests_total"), "and so were the metrics");
@@ -149,7 +151,7 @@ async fn sec_5_issued_and_rejected_tokens_are_not_shown() {
     distrusting.auth = Auth::Token(CANARY.into());
     let refused = Client::new(distrusting).unwrap().core_v1().secrets("default").get("a").await.unwrap_err();
     assert_quiet("a server that is not trusted", refused);
-    assert_nothing_was_heard();
+    assert_nothing_was_logged();
     server.shutdown().await;
 }
 
@@ -218,7 +220,7 @@ async fn sec_5_sec_9_a_client_key_is_never_shown() {
         shown.shorten();
         shown.to_yaml().unwrap().expose().to_owned()
     });
-    assert_nothing_was_heard();
+    assert_nothing_was_logged();
     server.shutdown().await;
     other.shutdown().await;
 }

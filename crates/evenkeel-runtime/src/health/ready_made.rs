@@ -67,7 +67,7 @@ impl Check {
     pub fn heard_within<K: 'static>(informer: &SharedInformer<K>, limit: Duration) -> Self {
         let name = format!("informer-{}-heard", plain(informer.name()));
         let informer = informer.clone();
-        Check::new(name, move || heard(informer.status().reflector.last_heard, Instant::now(), limit))
+        Check::new(name, move || heard(informer.status().reflector.last_received, Instant::now(), limit))
     }
 
     /// Returns a check that passes while workers take keys from the queue and finish them. Its name is `queue-{name}`.

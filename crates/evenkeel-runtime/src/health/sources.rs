@@ -90,7 +90,7 @@ pub(crate) fn informer_report(info: &ResourceInfo, status: &InformerStatus, now:
         "resource_version": status.store_resource_version,
         "last_sync_resource_version": reflector.last_sync_resource_version,
         "queued": status.queued,
-        "last_heard_seconds_ago": reflector.last_heard.map(ago),
+        "last_received_seconds_ago": reflector.last_received.map(ago),
         "lists": reflector.lists,
         "relists": reflector.lists.saturating_sub(1),
         "watches": reflector.watches,

@@ -131,7 +131,7 @@ fn informer_report(name: &str, info: &ResourceInfo, status: &InformerStatus, clo
         "objects": status.objects,
         "version": history::name(&status.store_resource_version),
         "queued": status.queued,
-        "last_received": reflector.last_heard.map(|at| clock.ms(at)),
+        "last_received": reflector.last_received.map(|at| clock.ms(at)),
         "relists": reflector.lists.saturating_sub(1),
         "last_error": last_error,
         "handlers": handlers,

@@ -122,14 +122,14 @@ async fn wai_006_an_error_names_incomplete_conditions_and_reasons() {
 
 /// Records log lines: level, message, fields.
 #[derive(Clone, Default)]
-struct Ear(Arc<Mutex<Vec<String>>>);
+struct LogCapture(Arc<Mutex<Vec<String>>>);
 
-impl Ear {
+impl LogCapture {
     /// Records the log of this thread until the guard is dropped. With a single subscriber in the process, tracing
     /// caches the interest of the first thread for all threads; two more subscribers disable that cache.
     fn listen(&self) -> tracing::subscriber::DefaultGuard {
         static OTHERS: OnceLock<[Dispatch; 2]> = OnceLock::new();
-        OTHERS.get_or_init(|| [Dispatch::new(Ear::default()), Dispatch::new(Ear::default())]);
+        OTHERS.get_or_init(|| [Dispatch::new(LogCapture::default()), Dispatch::new(LogCapture::default())]);
         tracing::subscriber::set_default(self.clone())
     }
 
@@ -150,7 +150,7 @@ impl Visit for Line {
     }
 }
 
-impl Subscriber for Ear {
+impl Subscriber for LogCapture {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
         metadata.target().starts_with("evenkeel_cache::compat::wait")
     }
@@ -176,28 +176,28 @@ impl Subscriber for Ear {
 
 #[tokio::test(start_paused = true)]
 async fn wai_002_a_line_before_and_a_line_after() {
-    let ear = Ear::default();
-    let _guard = ear.listen();
+    let log_capture = LogCapture::default();
+    let _guard = log_capture.listen();
     let waiting = WaitForSync::new("caches").on(Awaited::polled("pods", || true));
-    assert!(ear.take().is_empty(), "not before it is awaited");
+    assert!(log_capture.take().is_empty(), "not before it is awaited");
     waiting.await.unwrap();
-    let lines = ear.take();
+    let lines = log_capture.take();
     assert_eq!(lines, ["INFO waiting what=\"caches\"", "INFO done waiting what=\"caches\" instance=\"pods\""]);
     let failed = WaitForSync::new("caches").on(Awaited::polled("pods", || false)).unless(async { "stop" }).await;
     assert!(failed.is_err());
-    assert!(ear.take().last().unwrap().starts_with("ERROR timed out waiting"));
+    assert!(log_capture.take().last().unwrap().starts_with("ERROR timed out waiting"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn wai_004_the_log_names_completed_and_incomplete_conditions_in_order() {
-    let ear = Ear::default();
-    let _guard = ear.listen();
+    let log_capture = LogCapture::default();
+    let _guard = log_capture.listen();
     let all = |what: &str| {
         wait_for_sync(what, [("d", after(90)), ("slow", after(3)), ("fast", after(1)), ("c", after(80))])
             .within(Duration::from_secs(5))
     };
     assert!(all("caches").await.is_err());
-    let lines: Vec<String> = ear.take().iter().map(|line| line.replace(" what=\"caches\"", "")).collect();
+    let lines: Vec<String> = log_capture.take().iter().map(|line| line.replace(" what=\"caches\"", "")).collect();
     let expected = [
         "INFO waiting",
         "INFO done waiting instance=\"fast\"",
@@ -206,5 +206,5 @@ async fn wai_004_the_log_names_completed_and_incomplete_conditions_in_order() {
     ];
     assert_eq!(lines, expected);
     assert!(all("").await.is_err());
-    assert!(ear.take().is_empty(), "without a name nothing is logged");
+    assert!(log_capture.take().is_empty(), "without a name nothing is logged");
 }

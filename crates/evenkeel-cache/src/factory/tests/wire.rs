@@ -21,29 +21,29 @@ const JSON: &str = "application/json, */*";
 
 /// How a server responds to requests for protobuf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manner {
+enum ProtobufSupport {
     /// Responds in protobuf.
-    Fluent,
+    Full,
     /// Responds in JSON.
     Plain,
     /// Rejects the request.
     Refusing,
     /// Responds with a protobuf media type and a body that is none.
-    Lying,
+    Mislabelled,
 }
 
 /// A service that records path, accepted and returned media types of every request.
 #[derive(Clone)]
-struct Line {
+struct RecordingLayer {
     server: InProcess,
-    manner: Manner,
+    protobuf: ProtobufSupport,
     seen: Arc<Mutex<Vec<[String; 3]>>>,
 }
 
-impl Line {
-    async fn new(manner: Manner) -> (ApiServer, Self) {
+impl RecordingLayer {
+    async fn new(protobuf: ProtobufSupport) -> (ApiServer, Self) {
         let (server, _) = server().await;
-        let line = Line { server: server.service(), manner, seen: Arc::default() };
+        let line = RecordingLayer { server: server.service(), protobuf, seen: Arc::default() };
         (server, line)
     }
 
@@ -62,7 +62,7 @@ impl Line {
     }
 }
 
-impl Service<Request<Body>> for Line {
+impl Service<Request<Body>> for RecordingLayer {
     type Response = Response<Body>;
     type Error = evenkeel_client::transport::BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Self::Error>> + Send>>;
@@ -77,17 +77,17 @@ impl Service<Request<Body>> for Line {
             let text = |value: Option<&HeaderValue>| value.map_or("", |value| value.to_str().unwrap()).to_owned();
             let (path, asked) = (request.uri().path().to_owned(), text(request.headers().get(ACCEPT)));
             let wants_protobuf = asked.contains(PROTOBUF);
-            if line.manner != Manner::Fluent && wants_protobuf {
+            if line.protobuf != ProtobufSupport::Full && wants_protobuf {
                 let json = asked.replace(&format!("{PROTOBUF},"), "");
                 request.headers_mut().insert(ACCEPT, json.parse().unwrap());
             }
-            let response = match line.manner {
-                Manner::Refusing if wants_protobuf => {
+            let response = match line.protobuf {
+                ProtobufSupport::Refusing if wants_protobuf => {
                     let mut response = Response::new(Body::empty());
                     *response.status_mut() = StatusCode::NOT_ACCEPTABLE;
                     response
                 }
-                Manner::Lying if wants_protobuf => {
+                ProtobufSupport::Mislabelled if wants_protobuf => {
                     let mut response = Response::new(Body::full(Bytes::from_static(&[0xff; 32])));
                     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(PROTOBUF));
                     response
@@ -105,7 +105,7 @@ const MAPS: &str = "/api/v1/configmaps";
 
 #[tokio::test(start_paused = true)]
 async fn ctn_002_informers_of_built_in_kinds_get_protobuf_in_lists_and_watches() {
-    let (_server, line) = Line::new(Manner::Fluent).await;
+    let (_server, line) = RecordingLayer::new(ProtobufSupport::Full).await;
     let client = line.client();
     for watch_list in [true, false] {
         line.seen.lock().unwrap().clear();
@@ -145,7 +145,7 @@ async fn ctn_002_informers_of_built_in_kinds_get_protobuf_in_lists_and_watches()
 
 #[tokio::test(start_paused = true)]
 async fn pb_015_and_dyi_001_custom_and_dynamic_kinds_use_json_and_metadata_uses_protobuf() {
-    let (_server, line) = Line::new(Manner::Fluent).await;
+    let (_server, line) = RecordingLayer::new(ProtobufSupport::Full).await;
     let client = line.client();
     let foos = Arc::new(ResourceInfo::new("example.com", "v1", "Foo", "foos", true));
     let maps = Arc::new(ResourceInfo::of::<ConfigMap>());
@@ -170,7 +170,7 @@ async fn pb_015_and_dyi_001_custom_and_dynamic_kinds_use_json_and_metadata_uses_
 
 #[tokio::test(start_paused = true)]
 async fn options_of_one_kind_override_those_of_the_factory_and_of_the_client() {
-    let (_server, line) = Line::new(Manner::Fluent).await;
+    let (_server, line) = RecordingLayer::new(ProtobufSupport::Full).await;
     let client = line.client();
     let info = Arc::new(ResourceInfo::of::<ConfigMap>());
     let informers = InformerFactory::builder(&client)
@@ -191,8 +191,8 @@ async fn options_of_one_kind_override_those_of_the_factory_and_of_the_client() {
 
 #[tokio::test(start_paused = true)]
 async fn ctn_004_ctn_016_informers_of_servers_without_protobuf_sync_and_follow() {
-    for manner in [Manner::Plain, Manner::Refusing, Manner::Lying] {
-        let (_server, line) = Line::new(manner).await;
+    for protobuf in [ProtobufSupport::Plain, ProtobufSupport::Refusing, ProtobufSupport::Mislabelled] {
+        let (_server, line) = RecordingLayer::new(protobuf).await;
         let client = line.client();
         let informers = factory(&client);
         let maps = informers.lister::<ConfigMap>();
@@ -201,12 +201,12 @@ async fn ctn_004_ctn_016_informers_of_servers_without_protobuf_sync_and_follow()
         settle().await;
         create(&client, "default", "z", "web").await;
         settle().await;
-        assert!(keys(&maps).is_superset(&set(["default/a", "default/b", "default/z"])), "{manner:?}");
+        assert!(keys(&maps).is_superset(&set(["default/a", "default/b", "default/z"])), "{protobuf:?}");
         let asked: Vec<_> = line.seen(MAPS).into_iter().map(|(asked, _)| asked).collect();
         let in_vain = asked.iter().filter(|asked| *asked == BOTH).count();
-        match manner {
-            Manner::Plain => assert_eq!(in_vain, asked.len(), "it need not be asked otherwise"),
-            _ => assert_eq!((in_vain, asked.iter().any(|asked| asked == JSON)), (1, true), "{manner:?} {asked:?}"),
+        match protobuf {
+            ProtobufSupport::Plain => assert_eq!(in_vain, asked.len(), "it need not be asked otherwise"),
+            _ => assert_eq!((in_vain, asked.iter().any(|asked| asked == JSON)), (1, true), "{protobuf:?} {asked:?}"),
         }
     }
 }

@@ -145,7 +145,7 @@ impl Driver {
         let version = self.machine.version();
         self.metrics.received(version);
         self.status.change(|report| {
-            report.last_heard = Some(now);
+            report.last_received = Some(now);
             if report.last_sync_resource_version != version {
                 report.last_sync_resource_version.clear();
                 report.last_sync_resource_version.push_str(version);

@@ -11,9 +11,9 @@ use crate::source::SourceError;
 #[tokio::test(start_paused = true)]
 async fn ref_042_each_event_is_one_write() {
     let events = vec![added("b", "11"), modified("a", "12"), deleted("b", "13"), bookmark("14")];
-    let desk = Desk::listing(listed_at_ten().watch(open(events)));
-    desk.settle().await;
-    let writes = desk.diary.writes();
+    let fixture = ReflectorFixture::listing(listed_at_ten().watch(open(events)));
+    fixture.settle().await;
+    let writes = fixture.diary.writes();
     assert_eq!(
         writes[1..],
         [
@@ -23,15 +23,15 @@ async fn ref_042_each_event_is_one_write() {
             Entry::Bookmark("14".into()),
         ]
     );
-    assert_eq!(desk.status.last_sync_resource_version(), "14");
+    assert_eq!(fixture.status.last_sync_resource_version(), "14");
 }
 
 #[tokio::test(start_paused = true)]
 async fn ref_042_available_events_are_written_and_flushed_once() {
     let events = (0..2500).map(|number| modified("a", &(11 + number).to_string())).collect();
-    let desk = Desk::listing(listed_at_ten().watch(open(events)));
-    desk.settle().await;
-    let entries = desk.diary.entries();
+    let fixture = ReflectorFixture::listing(listed_at_ten().watch(open(events)));
+    fixture.settle().await;
+    let entries = fixture.diary.entries();
     let mut since = 0;
     let mut longest = 0;
     for entry in entries {
@@ -50,12 +50,12 @@ async fn ref_042_available_events_are_written_and_flushed_once() {
 async fn ref_043_events_of_another_kind_are_ignored() {
     let other_kind = || pod_from(r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","resourceVersion":"77"}}"#);
     let script = listed_at_ten().watch(closed(vec![Ok(WatchEvent::Added(other_kind()))], ms(10))).list(list(&[], "11"));
-    let desk = Desk::listing(script);
-    desk.settle().await;
-    assert_eq!(desk.store.stored(), ["a@1"]);
-    assert_eq!(desk.status.last_sync_resource_version(), "10");
-    desk.pass(secs(1)).await;
-    assert_eq!(lists_of(&desk), 2, "so it was a very short watch");
+    let fixture = ReflectorFixture::listing(script);
+    fixture.settle().await;
+    assert_eq!(fixture.store.stored(), ["a@1"]);
+    assert_eq!(fixture.status.last_sync_resource_version(), "10");
+    fixture.pass(secs(1)).await;
+    assert_eq!(lists_of(&fixture), 2, "so it was a very short watch");
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,10 +63,10 @@ async fn ref_044_an_event_of_an_unknown_type_ends_the_watch() {
     let unknown = || Err(SourceError::Unreadable(StreamError::UnknownEvent { offset: 0, event: "RENAMED".into() }));
     let script =
         listed_at_ten().watch(open(vec![unknown(), added("b", "11")])).list(list(&[], "12")).watch(open(vec![]));
-    let desk = Desk::listing(script);
-    desk.pass(secs(1)).await;
-    assert_eq!(desk.diary.requests()[2], Entry::List("10".into(), String::new(), 0));
-    assert_eq!(desk.nexts(), [Recovery::Relist { after: ms(800) }]);
+    let fixture = ReflectorFixture::listing(script);
+    fixture.pass(secs(1)).await;
+    assert_eq!(fixture.diary.requests()[2], Entry::List("10".into(), String::new(), 0));
+    assert_eq!(fixture.nexts(), [Recovery::Relist { after: ms(800) }]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,14 +75,14 @@ async fn ref_045_a_failed_write_causes_a_relist() {
         let script = listed_at_ten();
         let events = script.live();
         let script = script.list(list(&[("a", "1"), ("b", "11")], "12")).watch(open(vec![]));
-        let desk = Desk::listing(script);
-        desk.settle().await;
-        desk.store.failing.lock().unwrap().push(write);
+        let fixture = ReflectorFixture::listing(script);
+        fixture.settle().await;
+        fixture.store.failing.lock().unwrap().push(write);
         events.send(added("b", "11")).unwrap();
-        desk.settle().await;
-        assert_eq!(desk.nexts(), [Recovery::Relist { after: ms(800) }], "{write}");
-        desk.pass(secs(1)).await;
-        assert_eq!(desk.store.stored(), ["a@1", "b@11"]);
+        fixture.settle().await;
+        assert_eq!(fixture.nexts(), [Recovery::Relist { after: ms(800) }], "{write}");
+        fixture.pass(secs(1)).await;
+        assert_eq!(fixture.store.stored(), ["a@1", "b@11"]);
     }
 }
 
@@ -90,31 +90,32 @@ async fn ref_045_a_failed_write_causes_a_relist() {
 async fn ref_046_the_version_follows_events_and_bookmarks() {
     let script = Script::default().list(list(&[], "1"));
     let events = script.live();
-    let desk = Desk::listing(script);
+    let fixture = ReflectorFixture::listing(script);
     for (event, version) in
         [(added("a", "10"), "10"), (modified("a", "20"), "20"), (bookmark("30"), "30"), (deleted("a", "40"), "40")]
     {
         events.send(event).unwrap();
-        desk.settle().await;
-        assert_eq!(desk.status.last_sync_resource_version(), version);
+        fixture.settle().await;
+        assert_eq!(fixture.status.last_sync_resource_version(), version);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn ref_047_the_version_is_that_of_the_last_event_not_the_largest() {
-    let desk = Desk::listing(listed_at_ten().watch(open(vec![modified("a", "55"), modified("a", "32")])));
-    desk.settle().await;
-    assert_eq!(desk.status.last_sync_resource_version(), "32");
+    let fixture =
+        ReflectorFixture::listing(listed_at_ten().watch(open(vec![modified("a", "55"), modified("a", "32")])));
+    fixture.settle().await;
+    assert_eq!(fixture.status.last_sync_resource_version(), "32");
 }
 
 #[tokio::test(start_paused = true)]
 async fn ref_049_the_version_advances_on_write_not_on_read() {
-    let desk = Desk::listing(listed_at_ten().watch(open(vec![modified("a", "11")])));
-    desk.settle().await;
-    let entries = desk.diary.entries();
+    let fixture = ReflectorFixture::listing(listed_at_ten().watch(open(vec![modified("a", "11")])));
+    fixture.settle().await;
+    let entries = fixture.diary.entries();
     let written = entries.iter().position(|entry| *entry == Entry::Update("a@11".into())).unwrap();
     assert!(entries[written..].contains(&Entry::Flush), "the store decides when it is seen");
-    assert_eq!(desk.status.last_sync_resource_version(), "11");
+    assert_eq!(fixture.status.last_sync_resource_version(), "11");
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,21 +124,21 @@ async fn an_unreadable_event_is_skipped_and_relisted_later() {
     let events = script.live();
     let script = script.list(list(&[("a", "1")], "20"));
     let more = script.live();
-    let desk = Desk::listing(script.list(list(&[], "30")).watch(open(vec![])));
+    let fixture = ReflectorFixture::listing(script.list(list(&[], "30")).watch(open(vec![])));
     let unreadable = |name| Err(SourceError::Unreadable(unreadable(name)));
     events.send(unreadable("a")).unwrap();
     events.send(added("b", "11")).unwrap();
-    desk.settle().await;
-    assert_eq!(desk.store.stored(), ["a@1", "b@11"]);
-    assert_eq!((desk.status.report().decode_failures, lists_of(&desk)), (1, 1));
-    desk.pass(secs(31)).await;
-    assert_eq!(lists_of(&desk), 2, "it may have been deleted");
+    fixture.settle().await;
+    assert_eq!(fixture.store.stored(), ["a@1", "b@11"]);
+    assert_eq!((fixture.status.report().decode_failures, lists_of(&fixture)), (1, 1));
+    fixture.pass(secs(31)).await;
+    assert_eq!(lists_of(&fixture), 2, "it may have been deleted");
     more.send(unreadable("a")).unwrap();
-    desk.pass(secs(300)).await;
-    assert_eq!(lists_of(&desk), 2, "not so soon again");
+    fixture.pass(secs(300)).await;
+    assert_eq!(lists_of(&fixture), 2, "not so soon again");
     more.send(added("c", "21")).unwrap();
-    desk.pass(secs(400)).await;
-    assert_eq!(lists_of(&desk), 3);
+    fixture.pass(secs(400)).await;
+    assert_eq!(lists_of(&fixture), 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,23 +148,23 @@ async fn an_unreadable_event_without_key_causes_a_relist() {
         *key = None;
     }
     let script = listed_at_ten().watch(open(vec![Err(SourceError::Unreadable(nameless))])).list(list(&[], "11"));
-    let desk = Desk::listing(script);
-    desk.pass(secs(1)).await;
-    assert_eq!((lists_of(&desk), desk.status.report().decode_failures), (2, 1));
+    let fixture = ReflectorFixture::listing(script);
+    fixture.pass(secs(1)).await;
+    assert_eq!((lists_of(&fixture), fixture.status.report().decode_failures), (2, 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deletion_is_applied_even_if_the_transform_fails() {
     let script = listed_at_ten().watch(open(vec![deleted("a", "11"), deleted("never", "12")]));
-    let desk = Desk::with(script, |builder| {
+    let fixture = ReflectorFixture::with(script, |builder| {
         builder.watch_list(false).transform(|object| match object.resource_version() {
             "11" | "12" => Err("no".into()),
             _ => Ok(object),
         })
     });
-    desk.settle().await;
-    assert!(desk.store.stored().is_empty());
-    assert_eq!(desk.diary.writes()[1..], [Entry::Delete("a@1".into())], "as it was last known");
+    fixture.settle().await;
+    assert!(fixture.store.stored().is_empty());
+    assert_eq!(fixture.diary.writes()[1..], [Entry::Delete("a@1".into())], "as it was last known");
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,9 +172,9 @@ async fn the_same_version_with_other_contents_is_still_written() {
     let relabelled = pod_from(
         r#"{"metadata":{"namespace":"ns","name":"a","uid":"uid-a","resourceVersion":"1","labels":{"x":"y"}}}"#,
     );
-    let desk = Desk::listing(listed_at_ten().watch(open(vec![Ok(WatchEvent::Modified(relabelled))])));
-    desk.settle().await;
-    assert_eq!(desk.store.objects.lock().unwrap()[0].label("x"), Some("y"));
+    let fixture = ReflectorFixture::listing(listed_at_ten().watch(open(vec![Ok(WatchEvent::Modified(relabelled))])));
+    fixture.settle().await;
+    assert_eq!(fixture.store.objects.lock().unwrap()[0].label("x"), Some("y"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,12 +9,12 @@ use crate::reflector::testing::*;
 use crate::reflector::{Backoff, OnTransformError, Recovery, Reflector, ReflectorPhase};
 use crate::source::{ListPart, SourceError};
 
-fn lists(desk: &Desk) -> Vec<(String, String, u32)> {
+fn lists(fixture: &ReflectorFixture) -> Vec<(String, String, u32)> {
     let list = |entry| match entry {
         Entry::List(version, token, limit) => Some((version, token, limit)),
         _ => None,
     };
-    desk.diary.requests().into_iter().filter_map(list).collect()
+    fixture.diary.requests().into_iter().filter_map(list).collect()
 }
 
 fn asked(version: &str, token: &str, limit: u32) -> (String, String, u32) {
@@ -37,20 +37,20 @@ async fn ref_002_objects_without_a_kind_are_of_the_requested_kind() {
     let other = pod_from(r#"{"kind":"Pod","apiVersion":"v2","metadata":{"name":"c","resourceVersion":"3"}}"#);
     let parts = [silent, outspoken, other].into_iter().map(|object| Ok(ListPart::Object(object)));
     let parts = parts.chain([end("9", "")]).collect();
-    let desk = Desk::listing(Script::default().list(ListAnswer::Parts(parts)).watch(open(vec![])));
-    desk.settle().await;
-    assert_eq!(desk.store.stored(), ["a@1", "b@2"]);
-    assert_eq!(desk.errors(), ["expected v1 Pod, but c is v2 Pod"]);
+    let fixture = ReflectorFixture::listing(Script::default().list(ListAnswer::Parts(parts)).watch(open(vec![])));
+    fixture.settle().await;
+    assert_eq!(fixture.store.stored(), ["a@1", "b@2"]);
+    assert_eq!(fixture.errors(), ["expected v1 Pod, but c is v2 Pod"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn ref_026_listed_objects_of_another_kind_are_skipped() {
     let other_kind = || pod_from(r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","resourceVersion":"3"}}"#);
     let parts = vec![Ok(ListPart::Object(other_kind())), Ok(ListPart::Object(pod("a", "1"))), end("9", "")];
-    let desk = Desk::listing(Script::default().list(ListAnswer::Parts(parts)).watch(open(vec![])));
-    desk.settle().await;
-    assert_eq!(desk.store.stored(), ["a@1"]);
-    assert_eq!(desk.nexts(), [Recovery::Continue]);
+    let fixture = ReflectorFixture::listing(Script::default().list(ListAnswer::Parts(parts)).watch(open(vec![])));
+    fixture.settle().await;
+    assert_eq!(fixture.store.stored(), ["a@1"]);
+    assert_eq!(fixture.nexts(), [Recovery::Continue]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -65,12 +65,12 @@ async fn ref_026_partial_metadata_is_accepted_if_it_was_requested() {
         let parts = vec![Ok(ListPart::Object(partial())), end("9", "")];
         Script::default().list(ListAnswer::Parts(parts)).watch(open(vec![]))
     };
-    let desk = Desk::listing(script().metadata_only());
-    desk.settle().await;
-    assert_eq!(desk.store.stored(), ["a@1"]);
-    let desk = Desk::listing(script());
-    desk.settle().await;
-    assert!(desk.store.stored().is_empty());
+    let fixture = ReflectorFixture::listing(script().metadata_only());
+    fixture.settle().await;
+    assert_eq!(fixture.store.stored(), ["a@1"]);
+    let fixture = ReflectorFixture::listing(script());
+    fixture.settle().await;
+    assert!(fixture.store.stored().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,15 +79,15 @@ async fn ref_006_a_failure_is_reported_with_backoff_and_the_first_attempt_is_imm
         .list(refuse_list(Status::failure(500, Reason::INTERNAL_ERROR, "broken")))
         .list(list(&[("a", "1")], "10"))
         .watch(open(vec![]));
-    let desk = Desk::listing(script);
-    desk.settle().await;
-    assert_eq!(desk.errors(), ["failed to list: broken"]);
-    assert!(matches!(desk.status.phase(), ReflectorPhase::Waiting { until } if until == desk.start + ms(800)));
-    desk.pass(ms(1000)).await;
-    let times = desk.diary.request_times(desk.start);
+    let fixture = ReflectorFixture::listing(script);
+    fixture.settle().await;
+    assert_eq!(fixture.errors(), ["failed to list: broken"]);
+    assert!(matches!(fixture.status.phase(), ReflectorPhase::Waiting { until } if until == fixture.start + ms(800)));
+    fixture.pass(ms(1000)).await;
+    let times = fixture.diary.request_times(fixture.start);
     assert_eq!(times[..2], [ms(0), ms(800)]);
-    assert_eq!(desk.store.stored(), ["a@1"]);
-    assert_eq!(desk.status.phase(), ReflectorPhase::Watching);
+    assert_eq!(fixture.store.stored(), ["a@1"]);
+    assert_eq!(fixture.status.phase(), ReflectorPhase::Watching);
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,19 +98,19 @@ async fn ref_011_the_waits_follow_the_configured_backoff() {
     }
     let script = script.list(list(&[], "10")).watch(open(vec![]));
     let curve = Backoff { initial: ms(10), factor: 2.0, cap: ms(100), jitter: 0.0, ..Backoff::default() };
-    let desk = Desk::with(script, |builder| builder.watch_list(false).backoff(curve));
-    desk.pass(ms(1000)).await;
-    let times = desk.diary.request_times(desk.start);
+    let fixture = ReflectorFixture::with(script, |builder| builder.watch_list(false).backoff(curve));
+    fixture.pass(ms(1000)).await;
+    let times = fixture.diary.request_times(fixture.start);
     assert_eq!(times[5], ms(250), "five failures");
-    assert_eq!(desk.status.last_sync_resource_version(), "10");
+    assert_eq!(fixture.status.last_sync_resource_version(), "10");
 }
 
 #[tokio::test(start_paused = true)]
 async fn ref_012_waits_follow_the_clock_of_the_runtime() {
     let script = Script::default().list(refuse_list(gone())).list(refuse_list(gone())).list(list(&[], "1"));
-    let desk = Desk::listing(script);
-    desk.pass(ms(900)).await;
-    assert_eq!(desk.diary.request_times(desk.start)[2], ms(800), "virtual time is all the time there is");
+    let fixture = ReflectorFixture::listing(script);
+    fixture.pass(ms(900)).await;
+    assert_eq!(fixture.diary.request_times(fixture.start)[2], ms(800), "virtual time is all the time there is");
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,9 +148,9 @@ async fn ref_016_the_first_list_accepts_any_version_and_the_next_is_not_older_th
         .watch(open(vec![added("a", "12"), error(gone())]))
         .list(list(&[("a", "12")], "15"))
         .watch(open(vec![]));
-    let desk = Desk::listing(script);
-    desk.pass(ms(2000)).await;
-    assert_eq!(lists(&desk), [asked("0", "", 500), asked("12", "", 0)]);
+    let fixture = ReflectorFixture::listing(script);
+    fixture.pass(ms(2000)).await;
+    assert_eq!(lists(&fixture), [asked("0", "", 500), asked("12", "", 0)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,12 +158,12 @@ async fn ref_017_pages_are_requested_for_the_first_list_or_with_a_page_size() {
     let relisted = || {
         Script::default().list(list(&[], "10")).watch(refuse_watch(gone())).list(list(&[], "11")).watch(open(vec![]))
     };
-    let desk = Desk::listing(relisted());
-    desk.pass(ms(2000)).await;
-    assert_eq!(lists(&desk), [asked("0", "", 500), asked("10", "", 0)]);
-    let desk = Desk::with(relisted(), |builder| builder.watch_list(false).page_size(7));
-    desk.pass(ms(2000)).await;
-    assert_eq!(lists(&desk), [asked("0", "", 7), asked("10", "", 7)]);
+    let fixture = ReflectorFixture::listing(relisted());
+    fixture.pass(ms(2000)).await;
+    assert_eq!(lists(&fixture), [asked("0", "", 500), asked("10", "", 0)]);
+    let fixture = ReflectorFixture::with(relisted(), |builder| builder.watch_list(false).page_size(7));
+    fixture.pass(ms(2000)).await;
+    assert_eq!(lists(&fixture), [asked("0", "", 7), asked("10", "", 7)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -176,9 +176,12 @@ async fn ref_018_a_server_that_pages_cached_lists_receives_limits() {
         .watch(refuse_watch(gone()))
         .list(list(&[], "12"))
         .watch(open(vec![]));
-    let desk = Desk::listing(script);
-    desk.pass(ms(10_000)).await;
-    assert_eq!(lists(&desk), [asked("0", "", 500), asked("", "more", 500), asked("10", "", 500), asked("11", "", 500)]);
+    let fixture = ReflectorFixture::listing(script);
+    fixture.pass(ms(10_000)).await;
+    assert_eq!(
+        lists(&fixture),
+        [asked("0", "", 500), asked("", "more", 500), asked("10", "", 500), asked("11", "", 500)]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -192,9 +195,9 @@ async fn ref_018_pages_of_a_consistent_list_do_not_imply_paged_cached_lists() {
         .watch(refuse_watch(gone()))
         .list(list(&[], "12"))
         .watch(open(vec![]));
-    let desk = Desk::listing(script);
-    desk.pass(ms(10_000)).await;
-    assert_eq!(lists(&desk)[4], asked("11", "", 0));
+    let fixture = ReflectorFixture::listing(script);
+    fixture.pass(ms(10_000)).await;
+    assert_eq!(lists(&fixture)[4], asked("11", "", 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -204,11 +207,11 @@ async fn ref_019_the_newest_version_is_listed_once_then_backoff() {
         .watch(refuse_watch(gone()))
         .list(refuse_list(gone()))
         .list(refuse_list(gone()));
-    let desk = Desk::listing(script);
-    desk.pass(ms(1000)).await;
-    assert_eq!(lists(&desk).len(), 3, "0, 10 and the newest");
-    desk.pass(ms(2000)).await;
-    assert_eq!(lists(&desk)[3], asked("", "", 500), "the next round goes for the newest, after a wait");
+    let fixture = ReflectorFixture::listing(script);
+    fixture.pass(ms(1000)).await;
+    assert_eq!(lists(&fixture).len(), 3, "0, 10 and the newest");
+    fixture.pass(ms(2000)).await;
+    assert_eq!(lists(&fixture)[3], asked("", "", 500), "the next round goes for the newest, after a wait");
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,9 +220,9 @@ async fn ref_020_a_timeout_is_not_a_version_that_is_too_large() {
         .list(list(&[], "10"))
         .watch(refuse_watch(gone()))
         .list(refuse_list(Status::failure(504, Reason::TIMEOUT, "took too long")));
-    let desk = Desk::listing(script);
-    desk.pass(ms(3000)).await;
-    assert_eq!(lists(&desk), [asked("0", "", 500), asked("10", "", 0), asked("10", "", 0)]);
+    let fixture = ReflectorFixture::listing(script);
+    fixture.pass(ms(3000)).await;
+    assert_eq!(lists(&fixture), [asked("0", "", 500), asked("10", "", 0), asked("10", "", 0)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -229,9 +232,9 @@ async fn ref_021_the_newest_version_is_listed_in_pages() {
         .watch(refuse_watch(gone()))
         .list(refuse_list(gone()))
         .list(list(&[], "12"));
-    let desk = Desk::listing(script);
-    desk.pass(ms(1000)).await;
-    assert_eq!(lists(&desk), [asked("0", "", 500), asked("10", "", 0), asked("", "", 500)]);
+    let fixture = ReflectorFixture::listing(script);
+    fixture.pass(ms(1000)).await;
+    assert_eq!(lists(&fixture), [asked("0", "", 500), asked("10", "", 0), asked("", "", 500)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -243,9 +246,9 @@ async fn ref_022_a_successful_list_makes_the_version_usable_again() {
         .list(list(&[], "12"))
         .watch(refuse_watch(gone()))
         .list(list(&[], "13"));
-    let desk = Desk::listing(script);
-    desk.pass(ms(10_000)).await;
-    assert_eq!(lists(&desk)[3], asked("12", "", 0));
+    let fixture = ReflectorFixture::listing(script);
+    fixture.pass(ms(10_000)).await;
+    assert_eq!(lists(&fixture)[3], asked("12", "", 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -253,30 +256,30 @@ async fn ref_025_a_failed_store_write_keeps_the_version() {
     let script = Script::default().list(list(&[("a", "1")], "10")).list(list(&[("a", "1")], "11")).watch(open(vec![]));
     let store = Notes::default();
     store.failing.lock().unwrap().push("replace");
-    let desk = Desk::on(script, store, |builder| builder.watch_list(false));
-    desk.settle().await;
-    assert_eq!(desk.status.last_sync_resource_version(), "");
-    assert_eq!(desk.errors(), ["failed to write: replace fails"]);
-    desk.pass(ms(1000)).await;
-    assert_eq!(lists(&desk), [asked("0", "", 500), asked("0", "", 500)]);
-    assert_eq!(desk.status.last_sync_resource_version(), "11");
+    let fixture = ReflectorFixture::on(script, store, |builder| builder.watch_list(false));
+    fixture.settle().await;
+    assert_eq!(fixture.status.last_sync_resource_version(), "");
+    assert_eq!(fixture.errors(), ["failed to write: replace fails"]);
+    fixture.pass(ms(1000)).await;
+    assert_eq!(lists(&fixture), [asked("0", "", 500), asked("0", "", 500)]);
+    assert_eq!(fixture.status.last_sync_resource_version(), "11");
 }
 
 #[tokio::test(start_paused = true)]
 async fn ref_027_dropping_the_reflector_cancels_its_list() {
-    let mut desk = Desk::listing(Script::default().list(ListAnswer::Hang));
-    desk.settle().await;
-    assert_eq!(desk.status.phase(), ReflectorPhase::Listing);
-    desk.stop().await;
-    assert_eq!(desk.status.phase(), ReflectorPhase::Idle);
-    assert!(desk.diary.writes().is_empty());
+    let mut fixture = ReflectorFixture::listing(Script::default().list(ListAnswer::Hang));
+    fixture.settle().await;
+    assert_eq!(fixture.status.phase(), ReflectorPhase::Listing);
+    fixture.stop().await;
+    assert_eq!(fixture.status.phase(), ReflectorPhase::Idle);
+    assert!(fixture.diary.writes().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn pag_001_the_default_page_size_is_five_hundred() {
-    let desk = Desk::listing(Script::default().list(list(&[], "1")));
-    desk.settle().await;
-    assert_eq!(lists(&desk), [asked("0", "", 500)]);
+    let fixture = ReflectorFixture::listing(Script::default().list(list(&[], "1")));
+    fixture.settle().await;
+    assert_eq!(lists(&fixture), [asked("0", "", 500)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -286,19 +289,19 @@ async fn pag_002_later_pages_have_a_token_and_no_version() {
         .list(page(&[("b", "2")], "11", "t2"))
         .list(page(&[("c", "3")], "12", ""))
         .watch(open(vec![]));
-    let desk = Desk::listing(script);
-    desk.settle().await;
-    assert_eq!(lists(&desk), [asked("0", "", 500), asked("", "t1", 500), asked("", "t2", 500)]);
+    let fixture = ReflectorFixture::listing(script);
+    fixture.settle().await;
+    assert_eq!(lists(&fixture), [asked("0", "", 500), asked("", "t1", 500), asked("", "t2", 500)]);
     let all = vec!["a@1".to_owned(), "b@2".into(), "c@3".into()];
-    assert_eq!(desk.diary.writes(), [Entry::Replace(all, "10".into())], "one write, at the first page's version");
+    assert_eq!(fixture.diary.writes(), [Entry::Replace(all, "10".into())], "one write, at the first page's version");
 }
 
 #[tokio::test(start_paused = true)]
 async fn pag_003_the_version_of_a_list_is_that_of_its_first_page() {
     let script = Script::default().list(page(&[], "10", "t1")).list(page(&[], "99", "")).watch(open(vec![]));
-    let desk = Desk::listing(script);
-    desk.settle().await;
-    assert_eq!(desk.status.last_sync_resource_version(), "10");
+    let fixture = ReflectorFixture::listing(script);
+    fixture.settle().await;
+    assert_eq!(fixture.status.last_sync_resource_version(), "10");
 }
 
 #[tokio::test(start_paused = true)]
@@ -308,10 +311,10 @@ async fn pag_004_only_an_expired_token_causes_a_list_without_pages() {
         .list(refuse_list(Status::failure(500, Reason::INTERNAL_ERROR, "broken")))
         .list(list(&[("a", "1")], "11"))
         .watch(open(vec![]));
-    let desk = Desk::listing(script);
-    desk.pass(ms(1000)).await;
-    assert_eq!(lists(&desk), [asked("0", "", 500), asked("", "t1", 500), asked("0", "", 500)]);
-    assert_eq!(desk.store.stored(), ["a@1"], "what came of the first try is not in it twice");
+    let fixture = ReflectorFixture::listing(script);
+    fixture.pass(ms(1000)).await;
+    assert_eq!(lists(&fixture), [asked("0", "", 500), asked("", "t1", 500), asked("0", "", 500)]);
+    assert_eq!(fixture.store.stored(), ["a@1"], "what came of the first try is not in it twice");
 }
 
 #[tokio::test(start_paused = true)]
@@ -320,9 +323,9 @@ async fn pag_005_a_stored_object_keeps_nothing_else_in_memory() {
     let slice = crate::Object::from_json(&pods(), whole.slice(..25)).unwrap();
     let parts = vec![Ok(ListPart::Object(slice)), end("9", "")];
     let script = Script::default().list(ListAnswer::Parts(parts)).watch(open(vec![]));
-    let desk = Desk::with(script, |builder| builder.watch_list(false).transform(Ok));
-    desk.settle().await;
-    let stored = desk.store.objects.lock().unwrap()[0].clone();
+    let fixture = ReflectorFixture::with(script, |builder| builder.watch_list(false).transform(Ok));
+    fixture.settle().await;
+    let stored = fixture.store.objects.lock().unwrap()[0].clone();
     assert!(
         !whole.as_ptr_range().contains(&stored.raw().unwrap().as_ptr()),
         "not even if a transform handed it through"
@@ -332,10 +335,10 @@ async fn pag_005_a_stored_object_keeps_nothing_else_in_memory() {
 #[tokio::test(start_paused = true)]
 async fn cyclic_pages_are_an_error() {
     let script = Script::default().list(page(&[], "10", "t1")).list(page(&[], "10", "t1")).list(list(&[], "10"));
-    let desk = Desk::listing(script);
-    desk.pass(ms(1000)).await;
-    assert_eq!(desk.errors(), ["endless list: a page continues with itself"]);
-    assert_eq!(lists(&desk)[2], asked("0", "", 500));
+    let fixture = ReflectorFixture::listing(script);
+    fixture.pass(ms(1000)).await;
+    assert_eq!(fixture.errors(), ["endless list: a page continues with itself"]);
+    assert_eq!(lists(&fixture)[2], asked("0", "", 500));
 }
 
 #[tokio::test(start_paused = true)]
@@ -347,16 +350,16 @@ async fn an_object_that_has_not_changed_is_the_one_that_is_stored() {
         .watch(open(vec![]));
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
-    let desk = Desk::with(script, |builder| {
+    let fixture = ReflectorFixture::with(script, |builder| {
         builder.watch_list(false).transform(move |object| {
             counted.fetch_add(1, Ordering::Relaxed);
             Ok(object)
         })
     });
-    desk.settle().await;
-    let before = desk.store.objects.lock().unwrap()[0].clone();
-    desk.pass(ms(1000)).await;
-    let after = desk.store.objects.lock().unwrap()[0].clone();
+    fixture.settle().await;
+    let before = fixture.store.objects.lock().unwrap()[0].clone();
+    fixture.pass(ms(1000)).await;
+    let after = fixture.store.objects.lock().unwrap()[0].clone();
     assert!(std::ptr::eq(before.header(), after.header()), "the very same");
     assert_eq!(calls.load(Ordering::Relaxed), 3, "a and b, and then b again");
 }
@@ -374,41 +377,42 @@ async fn an_unreadable_object_keeps_its_stored_state() {
         .watch(refuse_watch(gone()))
         .list(ListAnswer::Parts(second))
         .watch(open(vec![]));
-    let desk = Desk::listing(script);
-    desk.pass(ms(1000)).await;
-    assert_eq!(desk.store.stored(), ["a@1", "b@2"]);
-    let report = desk.status.report();
+    let fixture = ReflectorFixture::listing(script);
+    fixture.pass(ms(1000)).await;
+    assert_eq!(fixture.store.stored(), ["a@1", "b@2"]);
+    let report = fixture.status.report();
     assert_eq!((report.decode_failures, report.failures), (2, 3));
 }
 
 #[tokio::test(start_paused = true)]
 async fn ctl_027_an_object_may_be_kept_untransformed() {
     let script = Script::default().list(list(&[("x", "1")], "10")).watch(open(vec![modified("x", "11")]));
-    let desk = Desk::with(script, |builder| {
+    let fixture = ReflectorFixture::with(script, |builder| {
         builder.watch_list(false).transform(|_| Err("no".into())).on_transform_error(OnTransformError::KeepRaw)
     });
-    desk.settle().await;
-    assert_eq!(desk.store.stored(), ["x@11"]);
-    assert_eq!(desk.errors().len(), 2);
+    fixture.settle().await;
+    assert_eq!(fixture.store.stored(), ["x@11"]);
+    assert_eq!(fixture.errors().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn ctl_027_a_transform_must_not_change_the_identity() {
-    let desk = Desk::with(Script::default().list(list(&[("x", "1")], "10")).watch(open(vec![])), |builder| {
-        builder.watch_list(false).transform(|_| Ok(pod("y", "1")))
-    });
-    desk.settle().await;
-    assert!(desk.store.stored().is_empty());
-    assert_eq!(desk.errors(), ["the transform changed the key of ns/x to ns/y"]);
+    let fixture =
+        ReflectorFixture::with(Script::default().list(list(&[("x", "1")], "10")).watch(open(vec![])), |builder| {
+            builder.watch_list(false).transform(|_| Ok(pod("y", "1")))
+        });
+    fixture.settle().await;
+    assert!(fixture.store.stored().is_empty());
+    assert_eq!(fixture.errors(), ["the transform changed the key of ns/x to ns/y"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn ref_055_the_error_handler_is_called_before_the_backoff() {
     let script = Script::default().list(ListAnswer::Refuse(SourceError::Connection("lost".into())));
-    let desk = Desk::listing(script);
-    desk.settle().await;
-    assert_eq!(desk.nexts(), [Recovery::Relist { after: ms(800) }]);
-    assert_eq!(desk.diary.requests().len(), 1);
+    let fixture = ReflectorFixture::listing(script);
+    fixture.settle().await;
+    assert_eq!(fixture.nexts(), [Recovery::Relist { after: ms(800) }]);
+    assert_eq!(fixture.diary.requests().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -416,9 +420,9 @@ async fn retry_after_of_the_server_is_obeyed() {
     let mut busy = too_many();
     busy.details = Some(evenkeel_core::StatusDetails { retry_after_seconds: 20, ..Default::default() });
     let script = Script::default().list(refuse_list(busy)).list(list(&[], "10"));
-    let desk = Desk::listing(script);
-    desk.pass(ms(30_000)).await;
-    assert_eq!(desk.diary.request_times(desk.start)[1], ms(20_000));
+    let fixture = ReflectorFixture::listing(script);
+    fixture.pass(ms(30_000)).await;
+    assert_eq!(fixture.diary.request_times(fixture.start)[1], ms(20_000));
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,18 +25,18 @@ fn settings() -> ReflectorSettings {
 
 /// Returns a machine that has listed at version 10.
 fn listed(settings: ReflectorSettings, now: Instant) -> ReflectorMachine {
-    let mut course = ReflectorMachine::new(settings);
-    assert!(matches!(course.step(now, 0.0), ReflectorAction::List(_)));
+    let mut machine = ReflectorMachine::new(settings);
+    assert!(matches!(machine.step(now, 0.0), ReflectorAction::List(_)));
     let version = ResourceVersion::new("10");
-    assert_eq!(course.page(version.clone(), String::new()), PageOutcome::Last(version.clone()));
-    course.synced(&version, now);
-    course
+    assert_eq!(machine.page(version.clone(), String::new()), PageOutcome::Last(version.clone()));
+    machine.synced(&version, now);
+    machine
 }
 
 fn timeout(min: u64, random: f64) -> u64 {
     let now = Instant::now();
-    let mut course = listed(ReflectorSettings { min_watch_timeout: Duration::from_secs(min), ..settings() }, now);
-    match course.step(now, random) {
+    let mut machine = listed(ReflectorSettings { min_watch_timeout: Duration::from_secs(min), ..settings() }, now);
+    match machine.step(now, random) {
         ReflectorAction::Watch(request) => request.timeout.as_secs(),
         step => panic!("{step:?}"),
     }
@@ -58,11 +58,11 @@ proptest! {
     #[test]
     fn the_request_rate_is_bounded(happenings in proptest::collection::vec(0..8u8, 1..200), watch_list: bool) {
         let mut now = Instant::now();
-        let mut course = ReflectorMachine::new(ReflectorSettings { watch_list, ..settings() });
+        let mut machine = ReflectorMachine::new(ReflectorSettings { watch_list, ..settings() });
         let (mut requests, start) = (0u32, now);
         for happening in happenings {
-            let happened = |course: &mut ReflectorMachine, ending: WatchEnd<'_>| {
-                course.watch_ended(ending, now, 0.0);
+            let happened = |machine: &mut ReflectorMachine, ending: WatchEnd<'_>| {
+                machine.watch_ended(ending, now, 0.0);
             };
             let error = SourceError::from(match happening % 4 {
                 0 => Status::expired("old"),
@@ -70,7 +70,7 @@ proptest! {
                 2 => Status::failure(429, evenkeel_core::Reason::TOO_MANY_REQUESTS, "busy"),
                 _ => Status::failure(422, evenkeel_core::Reason::INVALID, "no"),
             });
-            match course.step(now, 0.0) {
+            match machine.step(now, 0.0) {
                 ReflectorAction::Wait(until) => {
                     prop_assert!(until > now);
                     now = until;
@@ -78,30 +78,30 @@ proptest! {
                 ReflectorAction::List(_) => {
                     requests += 1;
                     if happening < 4 {
-                        course.list_failed(&error, now, 0.0);
+                        machine.list_failed(&error, now, 0.0);
                     } else {
                         let version = ResourceVersion::new("10");
-                        if let PageOutcome::Last(version) = course.page(version, String::new()) {
-                            course.synced(&version, now);
+                        if let PageOutcome::Last(version) = machine.page(version, String::new()) {
+                            machine.synced(&version, now);
                         }
                     }
                 }
                 ReflectorAction::Watch(request) => {
                     requests += 1;
-                    course.watch_opened(now);
+                    machine.watch_opened(now);
                     match happening {
-                        0..4 => happened(&mut course, WatchEnd::Failed(&error)),
-                        4 => happened(&mut course, WatchEnd::Closed),
-                        5 => happened(&mut course, WatchEnd::Refused(&error)),
+                        0..4 => happened(&mut machine, WatchEnd::Failed(&error)),
+                        4 => happened(&mut machine, WatchEnd::Closed),
+                        5 => happened(&mut machine, WatchEnd::Refused(&error)),
                         6 => {
-                            course.event("11", true);
-                            happened(&mut course, WatchEnd::Closed);
+                            machine.event("11", true);
+                            happened(&mut machine, WatchEnd::Closed);
                         }
                         _ => {
                             if request.initial_events {
-                                course.synced(&ResourceVersion::new("12"), now);
+                                machine.synced(&ResourceVersion::new("12"), now);
                             }
-                            happened(&mut course, WatchEnd::Unusable);
+                            happened(&mut machine, WatchEnd::Unusable);
                         }
                     }
                 }
@@ -122,70 +122,70 @@ fn ref_030_shorter_timeouts_are_raised_to_five_minutes() {
 #[test]
 fn ref_048_additions_move_the_version_only_of_a_watch_with_a_start_version() {
     let now = Instant::now();
-    let mut course = listed(settings(), now);
-    course.step(now, 0.0);
-    course.event("7", true);
-    assert_eq!(course.version(), "7");
+    let mut machine = listed(settings(), now);
+    machine.step(now, 0.0);
+    machine.event("7", true);
+    assert_eq!(machine.version(), "7");
 
-    let mut course = listed(settings(), now);
-    course.synced(&ResourceVersion::new("0"), now);
-    course.step(now, 0.0);
-    course.event("7", true);
-    assert_eq!(course.version(), "0");
-    course.event("9", false);
-    course.event("8", true);
-    assert_eq!(course.version(), "8", "after anything else has happened additions count");
+    let mut machine = listed(settings(), now);
+    machine.synced(&ResourceVersion::new("0"), now);
+    machine.step(now, 0.0);
+    machine.event("7", true);
+    assert_eq!(machine.version(), "0");
+    machine.event("9", false);
+    machine.event("8", true);
+    assert_eq!(machine.version(), "8", "after anything else has happened additions count");
 }
 
 #[test]
 fn an_event_without_a_version_does_not_move_it() {
     let now = Instant::now();
-    let mut course = listed(settings(), now);
-    course.step(now, 0.0);
-    course.event("", false);
-    assert_eq!(course.version(), "10");
+    let mut machine = listed(settings(), now);
+    machine.step(now, 0.0);
+    machine.event("", false);
+    assert_eq!(machine.version(), "10");
 }
 
 #[test]
 fn a_retry_after_is_bounded() {
     let now = Instant::now();
-    let mut course = ReflectorMachine::new(settings());
-    course.step(now, 0.0);
+    let mut machine = ReflectorMachine::new(settings());
+    machine.step(now, 0.0);
     let mut busy = Status::failure(429, evenkeel_core::Reason::TOO_MANY_REQUESTS, "busy");
     busy.details = Some(evenkeel_core::StatusDetails { retry_after_seconds: 1_000_000, ..Default::default() });
-    let next = course.list_failed(&busy.into(), now, 0.0);
+    let next = machine.list_failed(&busy.into(), now, 0.0);
     assert_eq!(next, Recovery::Relist { after: Duration::from_secs(300) });
 }
 
 /// Opens a watch and ends it.
-fn watched(course: &mut ReflectorMachine, now: Instant, ending: WatchEnd<'_>) -> Recovery {
-    assert!(matches!(course.step(now, 0.0), ReflectorAction::Watch(_)));
-    course.event("11", true);
-    course.watch_ended(ending, now, 0.0).next
+fn watched(machine: &mut ReflectorMachine, now: Instant, ending: WatchEnd<'_>) -> Recovery {
+    assert!(matches!(machine.step(now, 0.0), ReflectorAction::Watch(_)));
+    machine.event("11", true);
+    machine.watch_ended(ending, now, 0.0).next
 }
 
 /// Waits for the next round, and lists.
-fn relist(course: &mut ReflectorMachine, now: &mut Instant) {
-    if let ReflectorAction::Wait(until) = course.step(*now, 0.0) {
+fn relist(machine: &mut ReflectorMachine, now: &mut Instant) {
+    if let ReflectorAction::Wait(until) = machine.step(*now, 0.0) {
         *now = until;
     }
-    assert!(matches!(course.step(*now, 0.0), ReflectorAction::List(_)));
+    assert!(matches!(machine.step(*now, 0.0), ReflectorAction::List(_)));
     let version = ResourceVersion::new("12");
-    course.page(version.clone(), String::new());
-    course.synced(&version, *now);
+    machine.page(version.clone(), String::new());
+    machine.synced(&version, *now);
 }
 
 #[test]
 fn rwd_004_each_round_has_a_window_of_its_own() {
     let mut now = Instant::now();
-    let mut course = listed(ReflectorSettings { internal_error_retry: Duration::from_secs(1), ..settings() }, now);
+    let mut machine = listed(ReflectorSettings { internal_error_retry: Duration::from_secs(1), ..settings() }, now);
     let broken = SourceError::from(Status::internal("broken"));
-    assert!(matches!(watched(&mut course, now, WatchEnd::Failed(&broken)), Recovery::Rewatch { .. }));
+    assert!(matches!(watched(&mut machine, now, WatchEnd::Failed(&broken)), Recovery::Rewatch { .. }));
     now += Duration::from_secs(1);
     let gone = SourceError::from(Status::expired("old"));
-    assert!(matches!(watched(&mut course, now, WatchEnd::Failed(&gone)), Recovery::Relist { .. }));
-    relist(&mut course, &mut now);
-    let next = watched(&mut course, now, WatchEnd::Failed(&broken));
+    assert!(matches!(watched(&mut machine, now, WatchEnd::Failed(&gone)), Recovery::Relist { .. }));
+    relist(&mut machine, &mut now);
+    let next = watched(&mut machine, now, WatchEnd::Failed(&broken));
     assert!(
         matches!(next, Recovery::Rewatch { .. }),
         "more than a second after the first, but not in the same round: {next:?}"
@@ -195,12 +195,12 @@ fn rwd_004_each_round_has_a_window_of_its_own() {
 #[test]
 fn a_new_round_resets_the_delay_of_short_watches() {
     let mut now = Instant::now();
-    let mut course = listed(settings(), now);
+    let mut machine = listed(settings(), now);
     let at_once = Recovery::Rewatch { after: Duration::ZERO };
-    assert_eq!(watched(&mut course, now, WatchEnd::Closed), at_once);
-    assert_ne!(watched(&mut course, now, WatchEnd::Closed), at_once);
+    assert_eq!(watched(&mut machine, now, WatchEnd::Closed), at_once);
+    assert_ne!(watched(&mut machine, now, WatchEnd::Closed), at_once);
     now += Duration::from_secs(1);
-    assert!(matches!(watched(&mut course, now, WatchEnd::Unusable), Recovery::Relist { .. }));
-    relist(&mut course, &mut now);
-    assert_eq!(watched(&mut course, now, WatchEnd::Closed), at_once);
+    assert!(matches!(watched(&mut machine, now, WatchEnd::Unusable), Recovery::Relist { .. }));
+    relist(&mut machine, &mut now);
+    assert_eq!(watched(&mut machine, now, WatchEnd::Closed), at_once);
 }

@@ -69,7 +69,7 @@ fn imt_007_a_reflector_reports_its_metrics() {
     assert!(
         matches!(values[metrics::LAST_RESOURCE_VERSION], DebugValue::Gauge(version) if version.into_inner() == 14.0)
     );
-    assert!(matches!(values[metrics::LAST_HEARD], DebugValue::Gauge(time) if time.into_inner() > 0.0));
+    assert!(matches!(values[metrics::LAST_RECEIVED], DebugValue::Gauge(time) if time.into_inner() > 0.0));
 }
 
 #[test]

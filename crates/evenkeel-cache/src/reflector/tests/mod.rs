@@ -35,15 +35,15 @@ fn listed_at_ten() -> Script {
 }
 
 /// Returns the versions of the watch requests.
-fn watches_of(desk: &Desk) -> Vec<String> {
+fn watches_of(fixture: &ReflectorFixture) -> Vec<String> {
     let version = |entry| match entry {
         Entry::Watch(version) => Some(version),
         _ => None,
     };
-    desk.diary.requests().into_iter().filter_map(version).collect()
+    fixture.diary.requests().into_iter().filter_map(version).collect()
 }
 
 /// Returns the number of list requests.
-fn lists_of(desk: &Desk) -> usize {
-    desk.diary.count(|entry| matches!(entry, Entry::List(..)))
+fn lists_of(fixture: &ReflectorFixture) -> usize {
+    fixture.diary.count(|entry| matches!(entry, Entry::List(..)))
 }

@@ -24,40 +24,40 @@ fn synced_then(version: &str, end: Event) -> WatchAnswer {
 
 #[tokio::test(start_paused = true)]
 async fn ref_004_a_source_without_watch_list_receives_no_watch_list_request() {
-    let desk = Desk::streaming(Script::default().no_watch_list().list(list(&[], "1")));
-    desk.settle().await;
-    assert_eq!(desk.diary.requests()[0], first_list());
-    let desk = Desk::listing(Script::default().list(list(&[], "1")));
-    desk.settle().await;
-    assert_eq!(desk.diary.requests()[0], first_list(), "nor one with WatchList disabled");
-    let desk = Desk::streaming(Script::default());
-    desk.settle().await;
-    assert_eq!(desk.diary.requests(), [stream("")]);
+    let fixture = ReflectorFixture::streaming(Script::default().no_watch_list().list(list(&[], "1")));
+    fixture.settle().await;
+    assert_eq!(fixture.diary.requests()[0], first_list());
+    let fixture = ReflectorFixture::listing(Script::default().list(list(&[], "1")));
+    fixture.settle().await;
+    assert_eq!(fixture.diary.requests()[0], first_list(), "nor one with WatchList disabled");
+    let fixture = ReflectorFixture::streaming(Script::default());
+    fixture.settle().await;
+    assert_eq!(fixture.diary.requests(), [stream("")]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn wls_001_the_newest_version_is_requested_first_then_not_older_than_the_last() {
     let script = Script::default().watch(synced_then("10", error(gone()))).watch(open(vec![all("11")]));
-    let desk = Desk::streaming(script);
-    desk.pass(secs(1)).await;
-    assert_eq!(desk.diary.requests(), [stream(""), stream("10")]);
-    assert_eq!(*desk.timeouts.lock().unwrap(), [secs(300); 2]);
+    let fixture = ReflectorFixture::streaming(script);
+    fixture.pass(secs(1)).await;
+    assert_eq!(fixture.diary.requests(), [stream(""), stream("10")]);
+    assert_eq!(*fixture.timeouts.lock().unwrap(), [secs(300); 2]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn wls_002_the_bookmark_completes_the_initial_list() {
     let script = Script::default();
     let events = script.live();
-    let desk = Desk::streaming(script);
+    let fixture = ReflectorFixture::streaming(script);
     events.send(added("a", "1")).unwrap();
     events.send(bookmark("2")).unwrap();
-    desk.settle().await;
-    assert!(desk.diary.writes().is_empty());
-    assert_eq!(desk.status.phase(), ReflectorPhase::Listing);
+    fixture.settle().await;
+    assert!(fixture.diary.writes().is_empty());
+    assert_eq!(fixture.status.phase(), ReflectorPhase::Listing);
     events.send(all("3")).unwrap();
-    desk.settle().await;
-    assert_eq!(desk.diary.writes(), [Entry::Replace(vec!["a@1".into()], "3".into())]);
-    assert_eq!(desk.status.phase(), ReflectorPhase::Watching);
+    fixture.settle().await;
+    assert_eq!(fixture.diary.writes(), [Entry::Replace(vec!["a@1".into()], "3".into())]);
+    assert_eq!(fixture.status.phase(), ReflectorPhase::Watching);
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,43 +72,45 @@ async fn wls_003_changes_before_the_bookmark_belong_to_the_initial_list() {
         deleted("c", "7"),
         all("7"),
     ];
-    let desk = Desk::streaming(Script::default().watch(open(events)));
-    desk.settle().await;
-    assert_eq!(desk.store.stored(), ["a@4", "b@6"]);
+    let fixture = ReflectorFixture::streaming(Script::default().watch(open(events)));
+    fixture.settle().await;
+    assert_eq!(fixture.store.stored(), ["a@4", "b@6"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn wls_004_the_same_stream_continues_as_the_watch() {
-    let desk = Desk::streaming(Script::default().watch(open(vec![added("a", "1"), all("2"), modified("a", "3")])));
-    desk.settle().await;
-    assert_eq!(desk.diary.writes(), [Entry::Replace(vec!["a@1".into()], "2".into()), Entry::Update("a@3".into())]);
-    assert_eq!(desk.diary.requests(), [stream("")]);
-    assert_eq!(desk.status.last_sync_resource_version(), "3");
+    let fixture =
+        ReflectorFixture::streaming(Script::default().watch(open(vec![added("a", "1"), all("2"), modified("a", "3")])));
+    fixture.settle().await;
+    assert_eq!(fixture.diary.writes(), [Entry::Replace(vec!["a@1".into()], "2".into()), Entry::Update("a@3".into())]);
+    assert_eq!(fixture.diary.requests(), [stream("")]);
+    assert_eq!(fixture.status.last_sync_resource_version(), "3");
 }
 
 #[tokio::test(start_paused = true)]
 async fn wls_005_the_version_is_that_of_the_bookmark() {
     let script = Script::default().watch(open(vec![added("a", "8"), modified("a", "9"), all("5")]));
-    let desk = Desk::streaming(script);
-    desk.settle().await;
-    assert_eq!(desk.status.last_sync_resource_version(), "5");
+    let fixture = ReflectorFixture::streaming(script);
+    fixture.settle().await;
+    assert_eq!(fixture.status.last_sync_resource_version(), "5");
 }
 
 #[tokio::test(start_paused = true)]
 async fn wls_006_objects_keep_the_order_of_their_events() {
     let events = vec![added("c", "1"), added("a", "2"), added("b", "3"), modified("c", "4"), all("4")];
-    let desk = Desk::streaming(Script::default().watch(open(events)));
-    desk.settle().await;
+    let fixture = ReflectorFixture::streaming(Script::default().watch(open(events)));
+    fixture.settle().await;
     let order = vec!["c@4".into(), "a@2".into(), "b@3".into()];
-    assert_eq!(desk.diary.writes(), [Entry::Replace(order, "4".into())]);
+    assert_eq!(fixture.diary.writes(), [Entry::Replace(order, "4".into())]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn wls_007_nothing_is_written_before_the_bookmark() {
-    let mut desk = Desk::streaming(Script::default().watch(open(vec![added("a", "1"), added("b", "2")])));
-    desk.pass(secs(100)).await;
-    desk.stop().await;
-    assert!(desk.diary.writes().is_empty() && desk.store.stored().is_empty());
+    let mut fixture =
+        ReflectorFixture::streaming(Script::default().watch(open(vec![added("a", "1"), added("b", "2")])));
+    fixture.pass(secs(100)).await;
+    fixture.stop().await;
+    assert!(fixture.diary.writes().is_empty() && fixture.store.stored().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,22 +120,22 @@ async fn wls_008_a_busy_or_unreachable_server_is_retried_with_backoff() {
         .watch(WatchAnswer::Refuse(SourceError::ConnectionRefused("refused".into())))
         .watch(open(vec![added("old", "1"), error(too_many())]))
         .watch(open(vec![added("a", "2"), all("2")]));
-    let desk = Desk::streaming(script);
-    desk.pass(secs(30)).await;
-    assert_eq!(desk.diary.requests(), [stream(""), stream(""), stream(""), stream("")]);
-    assert_eq!(desk.store.stored(), ["a@2"], "what came before is forgotten");
+    let fixture = ReflectorFixture::streaming(script);
+    fixture.pass(secs(30)).await;
+    assert_eq!(fixture.diary.requests(), [stream(""), stream(""), stream(""), stream("")]);
+    assert_eq!(fixture.store.stored(), ["a@2"], "what came before is forgotten");
     let waits = [ms(800), ms(1600), ms(3200)].map(|after| Recovery::Relist { after });
-    assert_eq!(desk.nexts(), waits);
+    assert_eq!(fixture.nexts(), waits);
 }
 
 #[tokio::test(start_paused = true)]
 async fn wls_009_the_backoff_can_be_cancelled() {
-    let mut desk = Desk::streaming(Script::default().watch(refuse_watch(too_many())));
-    desk.settle().await;
-    assert!(matches!(desk.status.phase(), ReflectorPhase::Waiting { .. }));
-    desk.stop().await;
-    assert_eq!(desk.status.phase(), ReflectorPhase::Idle);
-    assert!(desk.start.elapsed() < ms(800));
+    let mut fixture = ReflectorFixture::streaming(Script::default().watch(refuse_watch(too_many())));
+    fixture.settle().await;
+    assert!(matches!(fixture.status.phase(), ReflectorPhase::Waiting { .. }));
+    fixture.stop().await;
+    assert_eq!(fixture.status.phase(), ReflectorPhase::Idle);
+    assert!(fixture.start.elapsed() < ms(800));
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,11 +146,11 @@ async fn wls_010_a_version_that_is_too_old_is_replaced_at_once_but_only_the_firs
         .watch(refuse_watch(gone()))
         .watch(open(vec![error(gone())]))
         .watch(open(vec![all("12")]));
-    let desk = Desk::streaming(script);
-    desk.pass(secs(60)).await;
-    let requests = desk.diary.requests();
+    let fixture = ReflectorFixture::streaming(script);
+    fixture.pass(secs(60)).await;
+    let requests = fixture.diary.requests();
     assert_eq!(requests, [stream(""), stream("10"), stream(""), stream(""), stream("")]);
-    let times = desk.diary.request_times(desk.start);
+    let times = fixture.diary.request_times(fixture.start);
     assert_eq!(times[2] - times[1], ms(0));
     assert!(times[3] - times[2] >= ms(1600) && times[4] - times[3] >= ms(3200), "then it is waited for");
 }
@@ -159,12 +161,12 @@ async fn wls_011_a_watch_list_that_ends_early_is_retried_with_backoff() {
         .watch(closed(vec![added("gone", "1")], ms(1)))
         .watch(closed(vec![], secs(2)))
         .watch(open(vec![all("9")]));
-    let desk = Desk::streaming(script);
-    desk.pass(secs(60)).await;
-    let times = desk.diary.request_times(desk.start);
+    let fixture = ReflectorFixture::streaming(script);
+    fixture.pass(secs(60)).await;
+    let times = fixture.diary.request_times(fixture.start);
     assert_eq!(times, [ms(0), ms(801), ms(801) + secs(2) + ms(1600)]);
-    assert!(desk.store.stored().is_empty(), "what came before is forgotten");
-    assert_eq!(desk.errors(), ["the watch ended before the initial list was complete"; 2]);
+    assert!(fixture.store.stored().is_empty(), "what came before is forgotten");
+    assert_eq!(fixture.errors(), ["the watch ended before the initial list was complete"; 2]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -173,9 +175,9 @@ async fn wls_010_each_round_has_its_own_first_time() {
         script.watch(refuse_watch(gone())).watch(open(vec![all(version), error(gone())]))
     };
     let script = Script::default().watch(synced_then("10", error(gone())));
-    let desk = Desk::streaming(round(round(script, "11"), "12"));
-    desk.pass(secs(60)).await;
-    let times = desk.diary.request_times(desk.start);
+    let fixture = ReflectorFixture::streaming(round(round(script, "11"), "12"));
+    fixture.pass(secs(60)).await;
+    let times = fixture.diary.request_times(fixture.start);
     assert_eq!((times[2] - times[1], times[4] - times[3]), (ms(0), ms(0)));
 }
 
@@ -185,11 +187,11 @@ async fn wls_011_a_server_that_never_ends_the_initial_events_is_listed() {
     for _ in 0..3 {
         script = script.watch(closed(vec![added("a", "1")], secs(300)));
     }
-    let desk = Desk::streaming(script.list(list(&[("a", "1")], "5")).watch(open(vec![])));
-    desk.pass(secs(1000)).await;
-    let requests = desk.diary.requests();
+    let fixture = ReflectorFixture::streaming(script.list(list(&[("a", "1")], "5")).watch(open(vec![])));
+    fixture.pass(secs(1000)).await;
+    let requests = fixture.diary.requests();
     assert_eq!(requests, [stream(""), stream(""), stream(""), first_list(), Entry::Watch("5".into())]);
-    assert_eq!(desk.store.stored(), ["a@1"]);
+    assert_eq!(fixture.store.stored(), ["a@1"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -203,12 +205,12 @@ async fn wls_012_any_other_error_causes_a_list_at_once() {
     ];
     for end in ends {
         let script = Script::default().watch(end).list(list(&[("b", "2")], "2")).watch(open(vec![]));
-        let desk = Desk::streaming(script);
-        desk.pass(ms(100)).await;
-        assert_eq!(desk.diary.requests()[..2], [stream(""), first_list()]);
-        assert_eq!(desk.store.stored(), ["b@2"]);
-        assert_eq!(desk.nexts(), [Recovery::Relist { after: Duration::ZERO }], "and it is reported");
-        assert!(desk.status.report().is_watch_list_unavailable);
+        let fixture = ReflectorFixture::streaming(script);
+        fixture.pass(ms(100)).await;
+        assert_eq!(fixture.diary.requests()[..2], [stream(""), first_list()]);
+        assert_eq!(fixture.store.stored(), ["b@2"]);
+        assert_eq!(fixture.nexts(), [Recovery::Relist { after: Duration::ZERO }], "and it is reported");
+        assert!(fixture.status.report().is_watch_list_unavailable);
     }
 }
 
@@ -218,18 +220,18 @@ async fn wls_013_a_stream_is_tried_again_with_each_round() {
         .watch(refuse_watch(Status::failure(422, Reason::INVALID, "no")))
         .list(refuse_list(Status::failure(503, Reason::SERVICE_UNAVAILABLE, "not yet")))
         .watch(open(vec![all("1")]));
-    let desk = Desk::streaming(script);
-    desk.pass(secs(1)).await;
-    assert_eq!(desk.diary.requests(), [stream(""), first_list(), stream("")]);
+    let fixture = ReflectorFixture::streaming(script);
+    fixture.pass(secs(1)).await;
+    assert_eq!(fixture.diary.requests(), [stream(""), first_list(), stream("")]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn wls_014_a_stream_that_ends_after_the_bookmark_is_followed_by_a_watch() {
     let script = Script::default().watch(closed(vec![all("5"), added("a", "6")], ms(10))).watch(open(vec![]));
-    let desk = Desk::streaming(script);
-    desk.settle().await;
-    desk.pass(secs(1)).await;
-    assert_eq!(desk.diary.requests(), [stream(""), Entry::Watch("6".into())]);
+    let fixture = ReflectorFixture::streaming(script);
+    fixture.settle().await;
+    fixture.pass(secs(1)).await;
+    assert_eq!(fixture.diary.requests(), [stream(""), Entry::Watch("6".into())]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -240,9 +242,9 @@ async fn ref_009_a_complete_watch_list_counts_as_a_success() {
         .watch(closed(vec![all("5")], secs(121)))
         .watch(refuse_watch(too_many()))
         .watch(open(vec![]));
-    let desk = Desk::streaming(script);
-    desk.pass(secs(200)).await;
-    assert_eq!(desk.nexts()[2], Recovery::Rewatch { after: ms(800) });
+    let fixture = ReflectorFixture::streaming(script);
+    fixture.pass(secs(200)).await;
+    assert_eq!(fixture.nexts()[2], Recovery::Rewatch { after: ms(800) });
 }
 
 #[tokio::test(start_paused = true)]
@@ -254,14 +256,14 @@ async fn wls_015_an_object_whose_state_is_known_is_not_transformed_again() {
         .watch(open(vec![added("a", "1"), added("b", "3"), all("3")]));
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
-    let desk = Desk::with(script, |builder| {
+    let fixture = ReflectorFixture::with(script, |builder| {
         builder.transform(move |object| {
             counted.fetch_add(1, Ordering::Relaxed);
             Ok(object)
         })
     });
-    desk.pass(secs(1)).await;
-    assert_eq!(desk.store.stored(), ["a@1", "b@3"]);
+    fixture.pass(secs(1)).await;
+    assert_eq!(fixture.store.stored(), ["a@1", "b@3"]);
     assert_eq!(calls.load(Ordering::Relaxed), 3);
 }
 
@@ -269,13 +271,13 @@ async fn wls_015_an_object_whose_state_is_known_is_not_transformed_again() {
 async fn wls_016_silence_before_the_bookmark_does_not_end_the_stream() {
     let script = Script::default();
     let events = script.live();
-    let desk = Desk::streaming(script);
-    desk.pass(secs(250)).await;
-    assert_eq!(desk.diary.requests().len(), 1);
-    assert!(desk.errors().is_empty());
+    let fixture = ReflectorFixture::streaming(script);
+    fixture.pass(secs(250)).await;
+    assert_eq!(fixture.diary.requests().len(), 1);
+    assert!(fixture.errors().is_empty());
     events.send(all("1")).unwrap();
-    desk.settle().await;
-    assert_eq!(desk.status.last_sync_resource_version(), "1");
+    fixture.settle().await;
+    assert_eq!(fixture.status.last_sync_resource_version(), "1");
 }
 
 #[tokio::test(start_paused = true)]
@@ -283,17 +285,17 @@ async fn wls_016_silence_before_the_bookmark_is_logged_every_ten_seconds() {
     let (logs, _guard) = Logs::listen();
     let script = Script::default();
     let events = script.live();
-    let desk = Desk::streaming(script);
-    desk.pass(secs(25)).await;
+    let fixture = ReflectorFixture::streaming(script);
+    fixture.pass(secs(25)).await;
     let complaint = "WARN initial list is not complete; still waiting";
     assert_eq!(logs.lines(), [complaint; 2]);
     events.send(added("a", "1")).unwrap();
-    desk.pass(secs(9)).await;
+    fixture.pass(secs(9)).await;
     assert_eq!(logs.lines().len(), 2, "something has come nine seconds ago");
-    desk.pass(secs(2)).await;
+    fixture.pass(secs(2)).await;
     assert_eq!(logs.lines().len(), 3);
     events.send(all("1")).unwrap();
-    desk.pass(secs(100)).await;
+    fixture.pass(secs(100)).await;
     assert_eq!(logs.lines().iter().filter(|line| *line == complaint).count(), 3);
 }
 
@@ -302,10 +304,10 @@ async fn ref_028_a_slow_list_is_logged() {
     let (logs, _guard) = Logs::listen();
     let script = Script::default();
     let events = script.live();
-    let desk = Desk::streaming(script);
-    desk.pass(secs(12)).await;
+    let fixture = ReflectorFixture::streaming(script);
+    fixture.pass(secs(12)).await;
     events.send(all("1")).unwrap();
-    desk.settle().await;
+    fixture.settle().await;
     assert!(logs.lines().contains(&"INFO slow list".to_owned()), "{:?}", logs.lines());
 }
 
@@ -313,16 +315,16 @@ async fn ref_028_a_slow_list_is_logged() {
 async fn an_unreadable_object_does_not_affect_others() {
     let unreadable = || Err(SourceError::Unreadable(unreadable("x")));
     let script = Script::default().watch(open(vec![unreadable(), added("a", "1"), all("2")]));
-    let desk = Desk::streaming(script);
-    desk.settle().await;
-    assert_eq!(desk.store.stored(), ["a@1"]);
-    assert_eq!(desk.nexts(), [Recovery::Continue]);
+    let fixture = ReflectorFixture::streaming(script);
+    fixture.settle().await;
+    assert_eq!(fixture.store.stored(), ["a@1"]);
+    assert_eq!(fixture.nexts(), [Recovery::Continue]);
 }
 
-fn checked(listed: ListAnswer) -> Desk {
+fn checked(listed: ListAnswer) -> ReflectorFixture {
     let events = vec![added("a", "1"), added("b", "2"), modified("a", "3"), all("3"), added("later", "4")];
     let script = Script::default().watch(open(events)).list(listed);
-    Desk::with(script, |builder| {
+    ReflectorFixture::with(script, |builder| {
         builder.check_consistency(true).transform(|object| match object.key().name() {
             "b" => Err("left out".into()),
             _ => Ok(object),
@@ -332,23 +334,23 @@ fn checked(listed: ListAnswer) -> Desk {
 
 #[tokio::test(start_paused = true)]
 async fn cdt_001_a_watch_list_is_compared_with_a_list_of_its_version() {
-    let desk = checked(list(&[("b", "2"), ("a", "3")], "3"));
-    desk.settle().await;
-    assert_eq!(desk.diary.requests(), [stream(""), Entry::List("3".into(), String::new(), 0)]);
-    assert_eq!(*desk.exact.lock().unwrap(), [true]);
-    assert_eq!(desk.errors(), ["failed to transform ns/b: left out"], "nothing but that is wrong");
-    assert_eq!(desk.store.stored(), ["a@3", "later@4"], "the watch goes on meanwhile");
+    let fixture = checked(list(&[("b", "2"), ("a", "3")], "3"));
+    fixture.settle().await;
+    assert_eq!(fixture.diary.requests(), [stream(""), Entry::List("3".into(), String::new(), 0)]);
+    assert_eq!(*fixture.exact.lock().unwrap(), [true]);
+    assert_eq!(fixture.errors(), ["failed to transform ns/b: left out"], "nothing but that is wrong");
+    assert_eq!(fixture.store.stored(), ["a@3", "later@4"], "the watch goes on meanwhile");
 }
 
 #[tokio::test(start_paused = true)]
 async fn cdt_002_a_difference_is_reported() {
-    let desk = checked(list(&[("a", "1"), ("c", "2"), ("d", "2")], "3"));
-    desk.settle().await;
+    let fixture = checked(list(&[("a", "1"), ("c", "2"), ("d", "2")], "3"));
+    fixture.settle().await;
     assert_eq!(
-        desk.errors().last().unwrap(),
+        fixture.errors().last().unwrap(),
         "streamed objects differ from the list at version 3: 2 missing, 1 extra, 1 in another state"
     );
-    assert_eq!(desk.nexts().last(), Some(&Recovery::Continue));
+    assert_eq!(fixture.nexts().last(), Some(&Recovery::Continue));
 }
 
 #[tokio::test(start_paused = true)]
@@ -359,26 +361,26 @@ async fn cdt_002_a_failed_list_is_retried_until_its_version_expires() {
         .list(refuse_list(Status::internal("broken")))
         .list(refuse_list(gone()))
         .list(list(&[], "3"));
-    let desk = Desk::with(script, |builder| builder.check_consistency(true));
-    desk.pass(secs(10)).await;
-    assert_eq!(desk.diary.request_times(desk.start), [ms(0), ms(0), secs(1)]);
-    assert!(desk.errors().is_empty());
+    let fixture = ReflectorFixture::with(script, |builder| builder.check_consistency(true));
+    fixture.pass(secs(10)).await;
+    assert_eq!(fixture.diary.request_times(fixture.start), [ms(0), ms(0), secs(1)]);
+    assert!(fixture.errors().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn cdt_002_a_zero_version_is_not_compared() {
     let script = Script::default().watch(open(vec![added("a", "1"), all("0")]));
-    let desk = Desk::with(script, |builder| builder.check_consistency(true));
-    desk.pass(secs(10)).await;
-    assert_eq!(desk.diary.requests(), [stream("")]);
+    let fixture = ReflectorFixture::with(script, |builder| builder.check_consistency(true));
+    fixture.pass(secs(10)).await;
+    assert_eq!(fixture.diary.requests(), [stream("")]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn cdt_003_the_compared_list_is_never_a_page() {
-    let desk = Desk::with(
+    let fixture = ReflectorFixture::with(
         Script::default().watch(open(vec![added("a", "1"), all("3")])).list(list(&[("a", "1")], "3")),
         |builder| builder.check_consistency(true).page_size(1),
     );
-    desk.settle().await;
-    assert_eq!(desk.diary.requests()[1], Entry::List("3".into(), String::new(), 0));
+    fixture.settle().await;
+    assert_eq!(fixture.diary.requests()[1], Entry::List("3".into(), String::new(), 0));
 }

@@ -11,11 +11,11 @@ use crate::source::SourceError;
 
 #[tokio::test(start_paused = true)]
 async fn ref_008_every_relist_is_preceded_by_a_wait() {
-    let desk = Desk::listing(listed_at_ten().watch(open(vec![error(gone())])).list(list(&[], "11")));
-    desk.pass(ms(799)).await;
-    assert_eq!(lists_of(&desk), 1);
-    desk.pass(ms(2)).await;
-    assert_eq!(lists_of(&desk), 2);
+    let fixture = ReflectorFixture::listing(listed_at_ten().watch(open(vec![error(gone())])).list(list(&[], "11")));
+    fixture.pass(ms(799)).await;
+    assert_eq!(lists_of(&fixture), 1);
+    fixture.pass(ms(2)).await;
+    assert_eq!(lists_of(&fixture), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -27,9 +27,9 @@ async fn ref_010_lists_and_watches_wait_by_the_same_rule() {
         .list(list(&[], "11"))
         .watch(refuse_watch(too_many()))
         .watch(open(vec![]));
-    let desk = Desk::listing(script);
-    desk.pass(secs(60)).await;
-    let waits: Vec<_> = desk
+    let fixture = ReflectorFixture::listing(script);
+    fixture.pass(secs(60)).await;
+    let waits: Vec<_> = fixture
         .nexts()
         .into_iter()
         .map(|next| match next {
@@ -46,9 +46,9 @@ async fn ref_009_short_successes_do_not_reset_the_backoff() {
     for _ in 0..12 {
         script = script.watch(refuse_watch(too_many()));
     }
-    let desk = Desk::listing(script);
-    desk.pass(secs(600)).await;
-    let last = desk.nexts()[11];
+    let fixture = ReflectorFixture::listing(script);
+    fixture.pass(secs(600)).await;
+    let last = fixture.nexts()[11];
     assert_eq!(last, Recovery::Rewatch { after: secs(30) }, "after four minutes of failures it is not 0.8 s again");
 }
 
@@ -60,35 +60,35 @@ async fn ref_009_a_period_without_failures_resets_the_backoff() {
         .watch(closed(vec![added("b", "11")], secs(121)))
         .watch(refuse_watch(too_many()))
         .watch(open(vec![]));
-    let desk = Desk::listing(script);
-    desk.pass(secs(200)).await;
-    assert_eq!(desk.nexts()[2], Recovery::Rewatch { after: ms(800) });
+    let fixture = ReflectorFixture::listing(script);
+    fixture.pass(secs(200)).await;
+    assert_eq!(fixture.nexts()[2], Recovery::Rewatch { after: ms(800) });
 }
 
 #[tokio::test(start_paused = true)]
 async fn ref_014_the_watch_ends_with_the_reflector() {
     let script = listed_at_ten();
     let events = script.live();
-    let mut desk = Desk::listing(script);
-    desk.settle().await;
-    desk.stop().await;
+    let mut fixture = ReflectorFixture::listing(script);
+    fixture.settle().await;
+    fixture.stop().await;
     assert!(events.is_closed());
-    assert_eq!(desk.diary.count(|entry| *entry == Entry::Stop), 1);
+    assert_eq!(fixture.diary.count(|entry| *entry == Entry::Stop), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn ref_029_a_watch_starts_at_the_version_of_the_list_with_at_least_five_minutes() {
-    let desk = Desk::listing(listed_at_ten().watch(open(vec![])));
-    desk.settle().await;
-    assert_eq!(watches_of(&desk), ["10"]);
-    assert_eq!(*desk.timeouts.lock().unwrap(), [secs(300)], "of a die that shows the least");
+    let fixture = ReflectorFixture::listing(listed_at_ten().watch(open(vec![])));
+    fixture.settle().await;
+    assert_eq!(watches_of(&fixture), ["10"]);
+    assert_eq!(*fixture.timeouts.lock().unwrap(), [secs(300)], "of a die that shows the least");
 }
 
 #[tokio::test(start_paused = true)]
 async fn ref_031_a_reflector_stopped_before_it_starts_sends_no_request() {
-    let mut desk = Desk::listing(listed_at_ten());
-    desk.stop().await;
-    assert!(desk.diary.entries().is_empty());
+    let mut fixture = ReflectorFixture::listing(listed_at_ten());
+    fixture.stop().await;
+    assert!(fixture.diary.entries().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,10 +99,10 @@ async fn ref_032_every_watch_is_dropped_when_it_ends() {
         .watch(open(vec![error(gone())]))
         .list(list(&[], "12"))
         .watch(open(vec![]));
-    let desk = Desk::listing(script);
-    desk.pass(secs(30)).await;
-    assert_eq!(watches_of(&desk).len(), 4);
-    assert_eq!(desk.diary.count(|entry| *entry == Entry::Stop), 3, "the last one is open");
+    let fixture = ReflectorFixture::listing(script);
+    fixture.pass(secs(30)).await;
+    assert_eq!(watches_of(&fixture).len(), 4);
+    assert_eq!(fixture.diary.count(|entry| *entry == Entry::Stop), 3, "the last one is open");
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,10 +111,10 @@ async fn ref_033_a_refused_watch_is_retried_without_limit() {
     for _ in 0..50 {
         script = script.watch(WatchAnswer::Refuse(SourceError::ConnectionRefused("refused".into())));
     }
-    let desk = Desk::listing(script.watch(open(vec![])));
-    desk.pass(secs(1500)).await;
-    assert_eq!((lists_of(&desk), watches_of(&desk).len()), (1, 51));
-    assert_eq!(desk.failures.lock().unwrap().len(), 50, "each of them is reported");
+    let fixture = ReflectorFixture::listing(script.watch(open(vec![])));
+    fixture.pass(secs(1500)).await;
+    assert_eq!((lists_of(&fixture), watches_of(&fixture).len()), (1, 51));
+    assert_eq!(fixture.failures.lock().unwrap().len(), 50, "each of them is reported");
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,22 +126,22 @@ async fn ref_034_a_watch_that_cannot_be_opened_causes_a_relist() {
     ];
     for refusal in refusals {
         let script = listed_at_ten().watch(WatchAnswer::Refuse(refusal)).list(list(&[], "11")).watch(open(vec![]));
-        let desk = Desk::listing(script);
-        desk.pass(secs(1)).await;
-        assert_eq!(lists_of(&desk), 2);
-        assert_eq!(desk.nexts(), [Recovery::Relist { after: ms(800) }]);
+        let fixture = ReflectorFixture::listing(script);
+        fixture.pass(secs(1)).await;
+        assert_eq!(lists_of(&fixture), 2);
+        assert_eq!(fixture.nexts(), [Recovery::Relist { after: ms(800) }]);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn ref_035_a_watch_that_ends_is_followed_by_another_at_once() {
     let script = listed_at_ten().watch(closed(vec![], secs(1))).watch(open(vec![]));
-    let desk = Desk::listing(script);
-    desk.pass(secs(5)).await;
-    assert_eq!((lists_of(&desk), watches_of(&desk)), (1, vec!["10".to_owned(), "10".into()]));
-    let times = desk.diary.request_times(desk.start);
+    let fixture = ReflectorFixture::listing(script);
+    fixture.pass(secs(5)).await;
+    assert_eq!((lists_of(&fixture), watches_of(&fixture)), (1, vec!["10".to_owned(), "10".into()]));
+    let times = fixture.diary.request_times(fixture.start);
     assert_eq!(times[2] - times[1], secs(1));
-    assert!(desk.errors().is_empty(), "watches end, and that is no failure");
+    assert!(fixture.errors().is_empty(), "watches end, and that is no failure");
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,10 +151,10 @@ async fn ref_035_a_lost_connection_is_an_ordinary_end_that_is_reported() {
         SourceError::Garbled(StreamError::Truncated { offset: 1, path: String::new() }),
     ] {
         let script = listed_at_ten().watch(open(vec![added("b", "11"), Err(lost)])).watch(open(vec![]));
-        let desk = Desk::listing(script);
-        desk.settle().await;
-        assert_eq!((lists_of(&desk), watches_of(&desk)), (1, vec!["10".to_owned(), "11".into()]));
-        assert_eq!(desk.nexts(), [Recovery::Rewatch { after: Duration::ZERO }]);
+        let fixture = ReflectorFixture::listing(script);
+        fixture.settle().await;
+        assert_eq!((lists_of(&fixture), watches_of(&fixture)), (1, vec!["10".to_owned(), "11".into()]));
+        assert_eq!(fixture.nexts(), [Recovery::Rewatch { after: Duration::ZERO }]);
     }
 }
 
@@ -164,22 +164,22 @@ async fn ref_035_watches_that_repeatedly_end_at_once_are_slowed_down() {
     for version in ["11", "12", "13", "14"] {
         script = script.watch(closed(vec![added("b", version)], ms(1)));
     }
-    let desk = Desk::listing(script.watch(open(vec![])));
-    desk.pass(secs(60)).await;
-    let times = desk.diary.request_times(desk.start);
+    let fixture = ReflectorFixture::listing(script.watch(open(vec![])));
+    fixture.pass(secs(60)).await;
+    let times = fixture.diary.request_times(fixture.start);
     let gaps: Vec<_> = times.windows(2).skip(1).map(|pair| pair[1] - pair[0]).collect();
     assert_eq!(gaps, [ms(1), ms(11), ms(21), ms(41)]);
-    assert_eq!(desk.errors(), ["the watch ended within a second again"; 3]);
-    assert_eq!(lists_of(&desk), 1);
+    assert_eq!(fixture.errors(), ["the watch ended within a second again"; 3]);
+    assert_eq!(lists_of(&fixture), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn ref_036_a_throttled_watch_continues_at_its_version() {
     let script = listed_at_ten().watch(open(vec![added("b", "11"), error(too_many())])).watch(open(vec![]));
-    let desk = Desk::listing(script);
-    desk.pass(secs(5)).await;
-    assert_eq!((lists_of(&desk), watches_of(&desk)), (1, vec!["10".to_owned(), "11".into()]));
-    assert_eq!(desk.nexts(), [Recovery::Rewatch { after: ms(800) }]);
+    let fixture = ReflectorFixture::listing(script);
+    fixture.pass(secs(5)).await;
+    assert_eq!((lists_of(&fixture), watches_of(&fixture)), (1, vec!["10".to_owned(), "11".into()]));
+    assert_eq!(fixture.nexts(), [Recovery::Rewatch { after: ms(800) }]);
 }
 
 fn broken() -> Event {
@@ -188,14 +188,14 @@ fn broken() -> Event {
 
 #[tokio::test(start_paused = true)]
 async fn ref_037_an_internal_error_causes_a_relist_unless_configured_otherwise() {
-    let desk = Desk::listing(listed_at_ten().watch(open(vec![broken()])).list(list(&[], "11")));
-    desk.pass(secs(1)).await;
-    assert_eq!(lists_of(&desk), 2);
+    let fixture = ReflectorFixture::listing(listed_at_ten().watch(open(vec![broken()])).list(list(&[], "11")));
+    fixture.pass(secs(1)).await;
+    assert_eq!(lists_of(&fixture), 2);
 
     let script = listed_at_ten().watch(open(vec![broken()])).watch(open(vec![]));
-    let desk = Desk::with(script, |builder| builder.watch_list(false).internal_error_retry(secs(30)));
-    desk.pass(secs(5)).await;
-    assert_eq!((lists_of(&desk), watches_of(&desk).len()), (1, 2));
+    let fixture = ReflectorFixture::with(script, |builder| builder.watch_list(false).internal_error_retry(secs(30)));
+    fixture.pass(secs(5)).await;
+    assert_eq!((lists_of(&fixture), watches_of(&fixture).len()), (1, 2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -205,16 +205,16 @@ async fn rwd_004_internal_errors_are_retried_within_the_window_and_relisted_afte
         script = script.watch(open(vec![broken()]));
     }
     let script = script.list(list(&[], "11")).watch(open(vec![]));
-    let desk = Desk::with(script, |builder| builder.watch_list(false).internal_error_retry(secs(30)));
-    desk.pass(secs(300)).await;
+    let fixture = ReflectorFixture::with(script, |builder| builder.watch_list(false).internal_error_retry(secs(30)));
+    fixture.pass(secs(300)).await;
     let watch = |after| Recovery::Rewatch { after };
     assert_eq!(
-        desk.nexts()[..6],
+        fixture.nexts()[..6],
         [watch(ms(800)), watch(ms(1600)), watch(ms(3200)), watch(ms(6400)), watch(ms(12_800)), watch(ms(25_600)),],
         "not one a second, and not at once"
     );
-    assert!(matches!(desk.nexts()[6], Recovery::Relist { .. }), "50 seconds after the first error");
-    assert_eq!(lists_of(&desk), 2);
+    assert!(matches!(fixture.nexts()[6], Recovery::Relist { .. }), "50 seconds after the first error");
+    assert_eq!(lists_of(&fixture), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -226,26 +226,28 @@ async fn ref_038_any_other_error_of_a_watch_is_reported_and_causes_a_relist() {
     ];
     for end in ends {
         let script = listed_at_ten().watch(open(vec![added("b", "11"), end])).list(list(&[], "12")).watch(open(vec![]));
-        let desk = Desk::listing(script);
-        desk.pass(secs(1)).await;
-        assert_eq!(desk.diary.requests()[2], Entry::List("11".into(), String::new(), 0));
-        assert_eq!(desk.nexts(), [Recovery::Relist { after: ms(800) }]);
+        let fixture = ReflectorFixture::listing(script);
+        fixture.pass(secs(1)).await;
+        assert_eq!(fixture.diary.requests()[2], Entry::List("11".into(), String::new(), 0));
+        assert_eq!(fixture.nexts(), [Recovery::Relist { after: ms(800) }]);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn ref_039_an_expired_watch_causes_a_list_of_that_version() {
-    let desk = Desk::listing(listed_at_ten().watch(open(vec![error(gone())])).list(list(&[], "11")));
-    desk.pass(secs(1)).await;
-    assert_eq!(desk.diary.requests()[2], Entry::List("10".into(), String::new(), 0), "not of the newest");
+    let fixture = ReflectorFixture::listing(listed_at_ten().watch(open(vec![error(gone())])).list(list(&[], "11")));
+    fixture.pass(secs(1)).await;
+    assert_eq!(fixture.diary.requests()[2], Entry::List("10".into(), String::new(), 0), "not of the newest");
 }
 
 #[tokio::test(start_paused = true)]
 async fn ref_040_a_very_short_watch_causes_a_relist() {
-    let desk = Desk::listing(listed_at_ten().watch(closed(vec![], ms(999))).list(list(&[], "11")).watch(open(vec![])));
-    desk.pass(secs(5)).await;
-    assert_eq!(desk.nexts(), [Recovery::Relist { after: ms(800) }]);
-    assert_eq!((lists_of(&desk), desk.status.report().short_watches), (2, 1));
+    let fixture = ReflectorFixture::listing(
+        listed_at_ten().watch(closed(vec![], ms(999))).list(list(&[], "11")).watch(open(vec![])),
+    );
+    fixture.pass(secs(5)).await;
+    assert_eq!(fixture.nexts(), [Recovery::Relist { after: ms(800) }]);
+    assert_eq!((lists_of(&fixture), fixture.status.report().short_watches), (2, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -46,7 +46,7 @@ async fn informer_diagnostics_show_state_and_no_object_contents() {
     let diagnostics = Diagnostics::new();
     diagnostics.add(Source::informer(&secrets));
     let name = secrets.name().to_owned();
-    assert_eq!(diagnostics.report()["informers"][&name]["last_heard_seconds_ago"], json!(null));
+    assert_eq!(diagnostics.report()["informers"][&name]["last_received_seconds_ago"], json!(null));
     let _running = informers.start();
     informers.wait_for_sync().await.unwrap();
 
@@ -55,7 +55,7 @@ async fn informer_diagnostics_show_state_and_no_object_contents() {
     assert_eq!((&report["kind"], &report["api_version"]), (&json!("Secret"), &json!("v1")));
     assert_eq!((&report["synced"], &report["objects"]), (&json!(true), &json!(1)));
     assert_eq!((&report["relists"], &report["failures"], &report["last_error"]), (&json!(0), &json!(0), &json!(null)));
-    assert!(report["last_heard_seconds_ago"].is_number());
+    assert!(report["last_received_seconds_ago"].is_number());
     assert_eq!(report["resource_version"], secrets.indexer().resource_version().as_str());
     assert_eq!(report["handlers"].as_object().unwrap().len(), 1);
     let text = report.to_string();

@@ -26,7 +26,7 @@ static LOG: Mutex<String> = Mutex::new(String::new());
 static OTHERS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static METRICS: OnceLock<Snapshotter> = OnceLock::new();
 
-struct Ear;
+struct LogCapture;
 
 struct Line<'a>(&'a mut String);
 
@@ -47,7 +47,7 @@ fn note(what: &str, metadata: Option<&Metadata<'_>>, record: impl FnOnce(&mut Li
     LOG.lock().unwrap().push_str(&line);
 }
 
-impl Subscriber for Ear {
+impl Subscriber for LogCapture {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         true
     }
@@ -88,7 +88,7 @@ pub(crate) fn listen() {
                 usual(panic);
             }
         }));
-        tracing::subscriber::set_global_default(Ear).unwrap();
+        tracing::subscriber::set_global_default(LogCapture).unwrap();
         let recorder = DebuggingRecorder::new();
         let snapshotter = recorder.snapshotter();
         recorder.install().unwrap();
@@ -161,7 +161,7 @@ pub(crate) fn assert_quiet<E: Error>(what: &str, error: E) {
 
 /// Asserts that no log and no metric contains a canary. Returns the captured text for further checks.
 #[track_caller]
-pub(crate) fn assert_nothing_was_heard() -> String {
+pub(crate) fn assert_nothing_was_logged() -> String {
     let log = LOG.lock().unwrap().clone();
     assert_clean("the log", &log);
     let mut metrics = String::new();
