@@ -32,7 +32,7 @@ const MAX_DELTAS_PER_KEY: usize = 64;
 #[derive(Debug, Default)]
 pub struct DeltaFifo {
     /// Has the same keys as `order`.
-    entries: HashMap<ObjectKey, Entry>,
+    entries: HashMap<ObjectKey, KeyDeltas>,
     order: VecDeque<ObjectKey>,
     initial: InitialCount,
     spare: Vec<Delta>,
@@ -40,12 +40,12 @@ pub struct DeltaFifo {
 
 /// The queued deltas of one object. Mostly there is one, which needs no allocation.
 #[derive(Debug)]
-struct Entry {
+struct KeyDeltas {
     oldest: Delta,
     later: Vec<Delta>,
 }
 
-impl Entry {
+impl KeyDeltas {
     fn newest(&self) -> &Delta {
         self.later.last().unwrap_or(&self.oldest)
     }
@@ -105,7 +105,7 @@ impl DeltaFifo {
             Some(entry) => entry.push(delta),
             None => {
                 self.order.push_back(key.clone());
-                self.entries.insert(key.clone(), Entry { oldest: delta, later: Vec::new() });
+                self.entries.insert(key.clone(), KeyDeltas { oldest: delta, later: Vec::new() });
             }
         }
     }
@@ -173,7 +173,7 @@ impl DeltaFifo {
         let mut deltas = std::mem::take(&mut self.spare);
         let mut count = 0;
         while count < end {
-            let fits = |entry: &Entry| count == 0 || deltas.len() + entry.len() <= limit;
+            let fits = |entry: &KeyDeltas| count == 0 || deltas.len() + entry.len() <= limit;
             if !self.order.front().and_then(|key| self.entries.get(key)).is_some_and(fits) {
                 break;
             }

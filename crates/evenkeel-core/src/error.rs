@@ -21,7 +21,7 @@ pub use stream::StreamError;
 #[non_exhaustive]
 pub enum DecodeError {
     /// The object's JSON or its metadata is malformed.
-    #[error("cannot decode {}: {source}", Kind(.kind))]
+    #[error("cannot decode {}: {source}", KindName(.kind))]
     Json {
         /// The kind of the object, if known.
         kind: Option<Box<str>>,
@@ -29,7 +29,7 @@ pub enum DecodeError {
         source: JsonError,
     },
     /// The object's protobuf is malformed. The metadata is checked when the object arrives, the rest when it is decoded.
-    #[error("cannot decode {}{}: {source}", Kind(.kind), Key(.key))]
+    #[error("cannot decode {}{}: {source}", KindName(.kind), Key(.key))]
     Protobuf {
         /// The kind of the object, if known.
         kind: Option<Box<str>>,
@@ -45,20 +45,20 @@ pub enum DecodeError {
         kind: Box<str>,
     },
     /// The object has no `metadata`, so it is not an object of the API.
-    #[error("object has no meta: {} has no metadata", Kind(.kind))]
+    #[error("object has no meta: {} has no metadata", KindName(.kind))]
     NoMetadata {
         /// The kind of the object, if known.
         kind: Option<Box<str>>,
     },
     /// The object has no name. Lists have metadata but no name, too.
-    #[error("object has no meta: {} has no metadata.name", Kind(.kind))]
+    #[error("object has no meta: {} has no metadata.name", KindName(.kind))]
     NoName {
         /// The kind of the object, if known.
         kind: Option<Box<str>>,
     },
     /// The packed payload does not match its checksum: its memory is damaged. The header stays readable. Get the object from
     /// the server again.
-    #[error("cannot unpack {} {key}: its memory is damaged", Kind(.kind))]
+    #[error("cannot unpack {} {key}: its memory is damaged", KindName(.kind))]
     Corrupt {
         /// The kind of the object, if it states it.
         kind: Option<Box<str>>,
@@ -189,9 +189,9 @@ impl fmt::Display for TypeMismatch {
 
 impl std::error::Error for TypeMismatch {}
 
-struct Kind<'a>(&'a Option<Box<str>>);
+struct KindName<'a>(&'a Option<Box<str>>);
 
-impl fmt::Display for Kind<'_> {
+impl fmt::Display for KindName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.as_deref().unwrap_or("object"))
     }

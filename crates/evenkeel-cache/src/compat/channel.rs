@@ -60,7 +60,7 @@ pub fn channel<K>(name: &str, queue: impl Into<DeltaQueue>, store: Indexer<K>) -
         in_flight: None,
         reflector: None,
     };
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(ChannelShared {
         name: name.into(),
         state: Mutex::new(state),
         store: store.cast(),
@@ -78,23 +78,23 @@ pub fn channel<K>(name: &str, queue: impl Into<DeltaQueue>, store: Indexer<K>) -
 /// A push fails only when the consumer was dropped, which also stops a reflector that writes here. Dropping the last clone
 /// [closes](Self::close) the channel.
 pub struct Producer {
-    shared: Arc<Shared>,
+    shared: Arc<ChannelShared>,
 }
 
 /// The end of a [`channel`](fn@channel) that deltas are popped from. There is one per channel, and it returns one batch at a
 /// time, so deltas are always applied in order.
 pub struct Consumer {
-    shared: Arc<Shared>,
+    shared: Arc<ChannelShared>,
 }
 
 /// A popped batch. Dropping it marks the batch as processed; it is not returned again.
 pub struct Popped<'a> {
     batch: Batch,
     since: Instant,
-    shared: &'a Shared,
+    shared: &'a ChannelShared,
 }
 
-struct Shared {
+struct ChannelShared {
     name: Box<str>,
     state: Mutex<ChannelState>,
     store: Indexer<Untyped>,
@@ -117,7 +117,7 @@ struct ChannelState {
     reflector: Option<Waker>,
 }
 
-impl Shared {
+impl ChannelShared {
     fn lock(&self) -> MutexGuard<'_, ChannelState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -298,7 +298,7 @@ impl Consumer {
     }
 }
 
-impl Shared {
+impl ChannelShared {
     fn pop(&self, state: &mut ChannelState) -> Option<Batch> {
         let before = state.queue.len();
         let batch = state.queue.pop(BATCH_LIMIT)?;
@@ -381,7 +381,7 @@ fn is_slow(waiting: usize, processed: usize, time: Duration) -> bool {
     waiting > 10 && time > allowance
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for ChannelShared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Channel").field("name", &self.name).field("queued", &self.lock().queue.len()).finish()
     }

@@ -33,7 +33,7 @@ use tokio::sync::Notify;
 pub struct Heap<K, T> {
     key: Box<dyn Fn(&T) -> K + Send + Sync>,
     less: Box<Less<T>>,
-    state: Mutex<State<K, T>>,
+    state: Mutex<HeapState<K, T>>,
     added: Notify,
 }
 
@@ -44,7 +44,7 @@ type Less<T> = dyn Fn(&T, &T) -> bool + Send + Sync;
 #[error("heap is closed")]
 pub struct HeapClosed;
 
-struct State<K, T> {
+struct HeapState<K, T> {
     /// A binary heap: the value at `n` is before those at `2n + 1` and `2n + 2`.
     line: Vec<(K, T)>,
     places: HashMap<K, usize>,
@@ -57,7 +57,7 @@ impl<K: Clone + Eq + Hash, T> Heap<K, T> {
         key: impl Fn(&T) -> K + Send + Sync + 'static,
         less: impl Fn(&T, &T) -> bool + Send + Sync + 'static,
     ) -> Self {
-        let state = State { line: Vec::new(), places: HashMap::new(), closed: false };
+        let state = HeapState { line: Vec::new(), places: HashMap::new(), closed: false };
         Heap { key: Box::new(key), less: Box::new(less), state: Mutex::new(state), added: Notify::new() }
     }
 
@@ -139,7 +139,7 @@ impl<K: Clone + Eq + Hash, T> Heap<K, T> {
         self.lock().line.iter().map(|(key, _)| key.clone()).collect()
     }
 
-    fn open(&self) -> Result<MutexGuard<'_, State<K, T>>, HeapClosed> {
+    fn open(&self) -> Result<MutexGuard<'_, HeapState<K, T>>, HeapClosed> {
         let state = self.lock();
         if state.closed { Err(HeapClosed) } else { Ok(state) }
     }
@@ -170,12 +170,12 @@ impl<K, T> Heap<K, T> {
         self.len() == 0
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<K, T>> {
+    fn lock(&self) -> MutexGuard<'_, HeapState<K, T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K: Clone + Eq + Hash, T> State<K, T> {
+impl<K: Clone + Eq + Hash, T> HeapState<K, T> {
     fn put(&mut self, key: K, thing: T, less: &Less<T>) {
         match self.places.get(&key) {
             Some(&place) => {

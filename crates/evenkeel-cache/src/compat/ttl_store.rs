@@ -30,10 +30,10 @@ type Policy<K> = Box<dyn Fn(&Obj<K>, Duration) -> bool + Send + Sync>;
 /// ```
 pub struct TtlStore<K> {
     is_expired: Policy<K>,
-    state: Mutex<State<K>>,
+    state: Mutex<TtlState<K>>,
 }
 
-struct State<K> {
+struct TtlState<K> {
     objects: HashMap<ObjectKey, Stamped<K>>,
     version: ResourceVersion,
 }
@@ -52,7 +52,7 @@ impl<K: 'static> TtlStore<K> {
     /// Returns an empty store with a policy: it receives the object and its age, and returns `true` if it has expired. It runs
     /// under the lock of the store.
     pub fn with_policy(is_expired: impl Fn(&Obj<K>, Duration) -> bool + Send + Sync + 'static) -> Self {
-        let state = State { objects: HashMap::new(), version: ResourceVersion::new("") };
+        let state = TtlState { objects: HashMap::new(), version: ResourceVersion::new("") };
         TtlStore { is_expired: Box::new(is_expired), state: Mutex::new(state) }
     }
 
@@ -76,7 +76,7 @@ impl<K: 'static> TtlStore<K> {
         let since = Instant::now();
         let stamped = |object: Obj<K>| (object.key().clone(), Stamped { object, since });
         let objects = objects.into_iter().map(stamped).collect();
-        *self.state() = State { objects, version };
+        *self.state() = TtlState { objects, version };
     }
 
     /// Sets the resource version of a bookmark.
@@ -120,7 +120,7 @@ impl<K: 'static> TtlStore<K> {
         (self.is_expired)(&stamped.object, now.saturating_duration_since(stamped.since))
     }
 
-    fn state(&self) -> MutexGuard<'_, State<K>> {
+    fn state(&self) -> MutexGuard<'_, TtlState<K>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,7 +10,7 @@ use kube_core::Resource;
 
 use super::registry::{Key, Registry};
 use super::settings::Settings;
-use super::{InformerFactory, Inner};
+use super::{FactoryInner, InformerFactory};
 use crate::Object;
 use crate::informer::InformerOptions;
 use crate::source::BoxError;
@@ -123,6 +123,6 @@ impl InformerFactoryBuilder {
     /// Returns the factory. [`InformerFactory::start`] starts its informers.
     pub fn build(self) -> InformerFactory {
         let Self { client, settings } = self;
-        InformerFactory { inner: Arc::new(Inner { client, settings, registry: Registry::default() }) }
+        InformerFactory { inner: Arc::new(FactoryInner { client, settings, registry: Registry::default() }) }
     }
 }

@@ -57,10 +57,10 @@ use crate::{Lister, SharedInformer};
 /// ```
 #[derive(Clone)]
 pub struct InformerFactory {
-    inner: Arc<Inner>,
+    inner: Arc<FactoryInner>,
 }
 
-struct Inner {
+struct FactoryInner {
     client: Client,
     settings: Settings,
     registry: Registry,
@@ -116,7 +116,7 @@ impl InformerFactory {
     }
 
     fn informer(&self, key: Key, info: impl FnOnce() -> Arc<ResourceInfo>) -> SharedInformer<Untyped> {
-        let Inner { client, settings, registry } = &*self.inner;
+        let FactoryInner { client, settings, registry } = &*self.inner;
         registry.get(&key).unwrap_or_else(|| {
             let made = settings.informer(client, &key, &info());
             registry.add(key, made)

@@ -70,13 +70,13 @@ impl FakeEvents {
         let mut line = format!("{} {} {}", event.event_type, event.reason, event.note);
         if self.is_verbose {
             let _ = write!(line, " action={}", event.action.as_deref().unwrap_or_default());
-            let _ = write!(line, " regarding{}", Kind(&event.regarding));
+            let _ = write!(line, " regarding{}", KindName(&event.regarding));
             if let Some(related) = &event.related {
-                let _ = write!(line, " related{}", Kind(related));
+                let _ = write!(line, " related{}", KindName(related));
             }
         }
         if self.shows_objects {
-            let _ = write!(line, " involvedObject{}", Kind(&event.regarding));
+            let _ = write!(line, " involvedObject{}", KindName(&event.regarding));
         }
         if !event.annotations.is_empty() {
             let pairs: Vec<String> = event.annotations.iter().map(|(name, value)| format!("{name}:{value}")).collect();
@@ -86,9 +86,9 @@ impl FakeEvents {
     }
 }
 
-struct Kind<'a>(&'a ObjectReference);
+struct KindName<'a>(&'a ObjectReference);
 
-impl std::fmt::Display for Kind<'_> {
+impl std::fmt::Display for KindName<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let [kind, version] = [&self.0.kind, &self.0.api_version].map(|text| text.as_deref().unwrap_or_default());
         write!(f, "{{kind={kind},apiVersion={version}}}")

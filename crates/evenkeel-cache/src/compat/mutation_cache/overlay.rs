@@ -27,7 +27,7 @@ impl Local {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct WriteEntry {
     local: Local,
     /// `None` if that overflows.
     expires: Option<Instant>,
@@ -35,7 +35,7 @@ struct Entry {
     turn: u64,
 }
 
-impl Entry {
+impl WriteEntry {
     fn is_live(&self, now: Instant) -> bool {
         self.expires.is_none_or(|expires| now < expires)
     }
@@ -43,7 +43,7 @@ impl Entry {
 
 #[derive(Debug)]
 pub(super) struct Overlay {
-    entries: HashMap<ObjectKey, Entry>,
+    entries: HashMap<ObjectKey, WriteEntry>,
     /// Keys by position in the order of use.
     order: BTreeMap<u64, ObjectKey>,
     next_turn: u64,
@@ -85,7 +85,7 @@ impl Overlay {
         let turn = self.next_turn;
         self.next_turn += 1;
         self.order.insert(turn, key.clone());
-        self.entries.insert(key, Entry { local, expires: now.checked_add(self.ttl), turn });
+        self.entries.insert(key, WriteEntry { local, expires: now.checked_add(self.ttl), turn });
         self.make_room();
     }
 
