@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::auth::Credentials;
+use crate::auth::{Credentials, ExecCredentials};
 use crate::config::{Auth, Config, ConfigError, ServerUrl, Tls};
 use crate::error::Error;
 use crate::rest::metrics::Recorder;
@@ -24,7 +24,7 @@ use crate::write_observer::{WriteObserver, WriteObservers};
 /// A client of one API server. Cheap to clone; clones share connections, limits and caches.
 ///
 /// It can be created outside of a runtime and used in several. It runs nothing in the background except for the
-/// connections that its requests opened.
+/// connections, and the refresh of credentials, that its requests started.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<ClientInner>,
@@ -51,6 +51,8 @@ pub struct ClientBuilder {
     config: Config,
     transport: Transport,
     limiter: Option<RateLimiter>,
+    /// The exec plugin, if the credentials are from one.
+    plugin: Option<Arc<ExecCredentials>>,
     /// Whether requests are sent to a service of the caller.
     foreign: bool,
 }
@@ -60,8 +62,9 @@ impl ClientBuilder {
     /// without the server and reads certificates and tokens from their files.
     pub fn new(config: Config) -> Result<Self, Error> {
         config.validate()?;
-        let transport = Transport::network(&config)?;
-        Ok(ClientBuilder { config, transport, limiter: None, foreign: false })
+        let plugin = plugin_of(&config)?;
+        let transport = Transport::network(&config, plugin.as_ref().map(|plugin| &plugin.identity))?;
+        Ok(ClientBuilder { config, transport, limiter: None, plugin, foreign: false })
     }
 
     /// Creates a builder for a client that sends requests to this service instead of the server: an API server in this
@@ -75,7 +78,7 @@ impl ClientBuilder {
         B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        ClientBuilder { config, transport: Transport::new(service), limiter: None, foreign: true }
+        ClientBuilder { config, transport: Transport::new(service), limiter: None, plugin: None, foreign: true }
     }
 
     /// Adds a layer: the last one is the outermost. Layers see every attempt, with its credentials.
@@ -117,7 +120,23 @@ impl ClientBuilder {
                 Credentials::new(&config.auth, config.impersonate.as_ref(), &agent, Instant::now())
             }
         };
-        Ok(Client::assemble(self.config, self.transport, Some(credentials?), limiter))
+        let mut credentials = credentials?.of_user(config.chosen.user.as_deref());
+        let plugin = match self.plugin {
+            None if self.foreign => plugin_of(config)?,
+            plugin => plugin,
+        };
+        if let Some(plugin) = plugin {
+            credentials = credentials.refreshed_by(&plugin.refresher);
+        }
+        Ok(Client::assemble(self.config, self.transport, Some(credentials), limiter))
+    }
+}
+
+/// Returns the exec plugin of a configuration. Runs nothing.
+fn plugin_of(config: &Config) -> Result<Option<Arc<ExecCredentials>>, ConfigError> {
+    match &config.auth {
+        Auth::Exec(plugin) => ExecCredentials::of(config, plugin).map(Some),
+        _ => Ok(None),
     }
 }
 

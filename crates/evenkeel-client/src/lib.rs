@@ -40,7 +40,8 @@
 //!
 //! - No copy of the cluster: informers and listers are in `evenkeel-cache`.
 //! - No eager decoding: reads return an [`Obj`](evenkeel_core::Obj), whose `typed()` decodes.
-//! - No background tasks except for the connections that requests opened.
+//! - No background tasks except for the connections that requests opened, and for the run of an exec plugin or the call
+//!   of a token source that a request started.
 //! - No retry of what may have happened: after a lost connection only reads are retried.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

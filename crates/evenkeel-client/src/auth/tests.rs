@@ -29,7 +29,7 @@ fn token_file(path: PathBuf, fallback: Option<&str>) -> Result<Credentials, Conf
 
 async fn headers(credentials: &Credentials) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    credentials.apply(&mut headers).await;
+    credentials.apply(&mut headers).await.unwrap();
     headers
 }
 
@@ -57,10 +57,10 @@ async fn trn_004_sec_38_existing_headers_of_a_request_are_kept() {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer theirs"));
         headers.insert(USER_AGENT, HeaderValue::from_static("theirs/2"));
-        credentials.apply(&mut headers).await;
+        credentials.apply(&mut headers).await.unwrap();
         assert_eq!(all(&headers, "authorization"), ["Bearer theirs"], "exactly one is sent");
         assert_eq!(all(&headers, "user-agent"), ["theirs/2"]);
-        credentials.apply(&mut headers).await;
+        credentials.apply(&mut headers).await.unwrap();
         assert_eq!(headers.len(), 2, "a repeated request gets nothing twice");
     }
 }
@@ -98,7 +98,7 @@ async fn trn_005_trn_006_each_impersonated_attribute_is_a_header() {
 
     let mut theirs = HeaderMap::new();
     theirs.insert("impersonate-user", HeaderValue::from_static("joe"));
-    credentials(Auth::None, Some(jane())).unwrap().apply(&mut theirs).await;
+    credentials(Auth::None, Some(jane())).unwrap().apply(&mut theirs).await.unwrap();
     assert_eq!(all(&theirs, "impersonate-user"), ["joe"]);
     assert!(!theirs.contains_key("impersonate-group"), "nothing is mixed into what the request says itself");
 }
@@ -249,12 +249,12 @@ async fn trn_016_a_401_forces_one_reread() {
     folder.write("token", "two");
     advance(SECOND).await;
     let sent = Instant::now();
-    assert!(credentials.invalidate(sent), "another try makes sense");
+    assert!(credentials.invalidate(sent, 0), "another try makes sense");
     assert_eq!(authorization(&credentials).await, "Bearer two");
 
     folder.write("token", "three");
     advance(SECOND).await;
-    credentials.invalidate(sent - SECOND);
+    credentials.invalidate(sent - SECOND, 0);
     assert_eq!(
         authorization(&credentials).await,
         "Bearer two",
@@ -262,7 +262,7 @@ async fn trn_016_a_401_forces_one_reread() {
     );
 
     let fixed = super::Credentials::new(&Auth::Token("t".into()), None, "x", Instant::now()).unwrap();
-    assert!(!fixed.invalidate(Instant::now()), "there is no other token to try");
+    assert!(!fixed.invalidate(Instant::now(), 0), "there is no other token to try");
 }
 
 #[tokio::test(start_paused = true)]

@@ -42,7 +42,16 @@ impl Config {
             Auth::Basic { password, .. } if password.expose().chars().any(char::is_control) => {
                 refuse("the password holds a control character");
             }
-            Auth::Token(_) | Auth::TokenFile { .. } | Auth::Basic { .. } => {}
+            Auth::Exec(plugin) => {
+                plugin.problems().into_iter().for_each(&mut refuse);
+                if self.tls.identity.is_some() {
+                    refuse("a client certificate together with an exec plugin is not allowed: one would not be used");
+                }
+            }
+            Auth::Token(_) | Auth::TokenFile { .. } | Auth::Basic { .. } | Auth::Source(_) => {}
+        }
+        if let Some(problem) = self.exec_policy.problem() {
+            refuse(&problem);
         }
         if self.impersonate.as_ref().is_some_and(|whom| whom.user.is_empty()) {
             refuse("impersonation needs a user name");
@@ -72,6 +81,8 @@ impl Config {
             Auth::None => None,
             Auth::Token(_) => Some("the token"),
             Auth::TokenFile { .. } => Some("the token of the token file"),
+            Auth::Exec(_) => Some("the token of the exec plugin"),
+            Auth::Source(_) => Some("the token of the token source"),
             Auth::Basic { .. } => Some("the password"),
         };
         let dropped = self.tls.identity.as_ref().map(|_| "the client certificate");

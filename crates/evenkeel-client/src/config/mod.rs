@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::auth::{ExecPlugin, ExecPolicy, SharedTokenSource, TokenSource};
 use crate::rest::WarningHandler;
 use crate::secret::Secret;
 use crate::wire::Wire;
@@ -50,6 +51,8 @@ pub struct Config {
     pub tls: Tls,
     /// The credentials.
     pub auth: Auth,
+    /// Which commands may run as exec plugins; all by default.
+    pub exec_policy: ExecPolicy,
     /// The impersonated user, if any.
     pub impersonate: Option<Impersonate>,
     /// The proxy.
@@ -161,6 +164,10 @@ pub enum Auth {
         /// when the client is built.
         fallback: Option<Secret>,
     },
+    /// An exec plugin, which prints a token or a client certificate. See [`Auth::exec`].
+    Exec(Box<ExecPlugin>),
+    /// Tokens from a program's own code. See [`Auth::source`].
+    Source(SharedTokenSource),
     /// A user with a password.
     Basic {
         /// The name.
@@ -168,6 +175,18 @@ pub enum Auth {
         /// The password.
         password: Secret,
     },
+}
+
+impl Auth {
+    /// Uses the credentials of an exec plugin.
+    pub fn exec(plugin: ExecPlugin) -> Self {
+        Auth::Exec(Box::new(plugin))
+    }
+
+    /// Uses the tokens of a source. Clients of clones of the configuration share one token.
+    pub fn source(source: impl TokenSource) -> Self {
+        Auth::Source(SharedTokenSource::new(source))
+    }
 }
 
 /// The impersonated user.
@@ -297,6 +316,7 @@ impl Config {
             namespace: "default".into(),
             tls: Tls::default(),
             auth: Auth::default(),
+            exec_policy: ExecPolicy::default(),
             impersonate: None,
             proxy: Proxy::default(),
             user_agent: None,
@@ -314,8 +334,8 @@ impl Config {
         }
     }
 
-    /// Returns a copy without credentials: no client certificate, token, password or impersonation. Server, CA, proxy
-    /// and limits are kept.
+    /// Returns a copy without credentials: no client certificate, token, plugin, password or impersonation. Server, CA,
+    /// proxy and limits are kept.
     pub fn anonymous(&self) -> Self {
         let mut anonymous = self.clone();
         anonymous.tls.identity = None;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use http::uri::Authority;
-use percent_encoding::percent_decode_str;
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use super::ConfigError;
 use super::server::without_credentials;
@@ -59,6 +59,15 @@ impl ProxyUrl {
     pub fn parse(url: &str) -> Result<Self, ConfigError> {
         parse(url.trim())
             .map_err(|problem| ConfigError::Proxy { url: without_credentials(url.trim()), problem: problem.to_owned() })
+    }
+
+    /// Returns the URL with its credentials, for passing it on.
+    pub(crate) fn to_url_with_credentials(&self) -> Secret {
+        let shown = self.to_string();
+        let Some((name, password)) = &self.credentials else { return Secret::new(shown) };
+        let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
+        let credentials = format!("{}:{}@", encode(name), encode(password.expose()));
+        Secret::new(shown.replacen("[redacted]@", &credentials, 1))
     }
 }
 

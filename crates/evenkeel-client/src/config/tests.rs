@@ -365,7 +365,8 @@ fn sec_25_an_untrusted_kubeconfig_can_only_select_a_server() {
     };
     let fine = text("certificate-authority-data: Y2E=", "client-certificate-data: Yw==, client-key-data: aw==");
     assert!(Config::from_untrusted(&fine).unwrap().tls.identity.is_some());
-    assert!(Config::from_untrusted(&text("", "token: t")).is_ok());
+    let untrusted = Config::from_untrusted(&text("", "token: t")).unwrap();
+    assert_eq!(untrusted.exec_policy, ExecPolicy::DenyAll, "nor does a plugin run that is added later");
     for (cluster, user, field) in [
         ("", "exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, args: [-c, id]}", "exec"),
         ("", "token: t, exec: {command: /bin/sh}", "exec"),

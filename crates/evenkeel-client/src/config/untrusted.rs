@@ -2,13 +2,14 @@
 
 use super::kubeconfig::{Selected, server_of};
 use super::{Config, ConfigError, Connections, EntryKind, Kubeconfig, Overrides};
+use crate::auth::ExecPolicy;
 
 impl Config {
     /// Returns the configuration of a kubeconfig from an untrusted source, such as a Secret read by a multi-cluster
     /// operator.
     ///
     /// Such a text can only select the server to connect to. Exec plugins, auth-providers, proxies, local files, and
-    /// servers without TLS or certificate verification are rejected, even in entries that are not selected. Only the
+    /// servers without TLS or certificate verification are rejected, even beside other credentials. Only the
     /// text itself counts, besides the connection settings of the environment.
     ///
     /// The server may be any, also one that only this machine can reach. A program for which that matters checks
@@ -17,7 +18,8 @@ impl Config {
         let overrides = Overrides::default();
         let selected = Kubeconfig::parse(text)?.select(&overrides)?;
         ConfigError::collect(refused(&selected))?;
-        Ok(Config { connections: Connections::from_env(), ..selected.into_config(&overrides)? })
+        let config = selected.into_config(&overrides)?;
+        Ok(Config { connections: Connections::from_env(), exec_policy: ExecPolicy::DenyAll, ..config })
     }
 }
 

@@ -21,7 +21,7 @@ use super::throttle::Notice;
 use crate::auth::DebugHeaders;
 use crate::client::Client;
 use crate::error::{Error, RequestName};
-use crate::transport::{Body, BoxError, Lane, TransportError, gzip};
+use crate::transport::{Body, BoxError, Lane, TransportError, TransportFault, gzip};
 use crate::wire::Negotiation;
 
 /// How much of a discarded response is read, so that its connection can be reused.
@@ -151,6 +151,8 @@ pub(super) struct ExecutionState {
     started: Instant,
     /// When the last attempt was sent.
     sent: Instant,
+    /// The generation of the credential of the last attempt.
+    generation: u64,
     /// How many redirects have been followed.
     redirects: u32,
     /// The error of the previous attempt.
@@ -179,6 +181,7 @@ impl ExecutionState {
             attempts: 0,
             started: now,
             sent: now,
+            generation: 0,
             redirects: 0,
             previous: None,
             rejected: false,
@@ -299,7 +302,13 @@ impl Execution<'_> {
             request.extensions_mut().insert(Lane::Streams);
         }
         if let Some(credentials) = self.client.credentials() {
-            credentials.apply(request.headers_mut()).await;
+            match credentials.apply(request.headers_mut()).await {
+                Ok(generation) => self.state.generation = generation,
+                Err(error) => {
+                    let host = config.server.host();
+                    return Ok(Err(TransportError::new(TransportFault::Credentials, host, error)));
+                }
+            }
         }
         self.state.attempts += 1;
         tracing::trace!(attempt = self.state.attempts, headers = ?DebugHeaders(request.headers()), "sending request");
@@ -332,12 +341,13 @@ impl Execution<'_> {
         }
     }
 
-    /// Returns whether the server rejected the credentials and new ones may help: a token in a file is read again. A request
-    /// with its own `Authorization` header was not sent with the client's credentials.
+    /// Returns whether the server rejected the credentials and new ones may help: a token in a file is read again, an exec
+    /// plugin runs again. A request with its own `Authorization` header was not sent with the client's credentials.
     fn has_new_credentials(&mut self, status: StatusCode) -> bool {
+        let (sent, generation) = (self.state.sent, self.state.generation);
         status == StatusCode::UNAUTHORIZED
             && !self.headers.contains_key(AUTHORIZATION)
-            && self.client.credentials().is_some_and(|credentials| credentials.invalidate(self.state.sent))
+            && self.client.credentials().is_some_and(|credentials| credentials.invalidate(sent, generation))
             && self.state.retries.reauthorize()
     }
 

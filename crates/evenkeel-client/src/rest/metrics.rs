@@ -17,6 +17,12 @@
 //! just dropped, `uncacheable` |
 //! | [`NETWORKS_DROPPED`] | `result` | connection pools without a client: `deleted`, or `skipped` if another pool had
 //! replaced them |
+//! | [`EXEC_CALLS`] | `code`, `call_status` | runs of exec plugins: `no_error`, `plugin_execution_error`,
+//! `plugin_not_found_error`, `client_internal_error`, with the exit code |
+//! | [`EXEC_POLICY_CALLS`] | `status` | decisions of the policy of exec plugins: `allowed`, `denied` |
+//! | [`EXEC_TTL`] | | seconds until the first client certificate of an exec plugin expires; infinite without one.
+//! Updated by requests |
+//! | [`EXEC_ROTATION_AGE`] | | seconds for which a client certificate of an exec plugin was valid when it was replaced |
 
 use std::sync::{Arc, Once};
 use std::time::Duration;
@@ -48,6 +54,15 @@ pub const NETWORKS_ASKED_FOR: &str = "rest_client_transport_create_calls_total";
 /// Counts connection pools without a client.
 pub const NETWORKS_DROPPED: &str = "rest_client_transport_cache_gc_calls_total";
 
+/// Counts runs of exec plugins.
+pub const EXEC_CALLS: &str = "rest_client_exec_plugin_call_total";
+/// Counts decisions of the policy of exec plugins.
+pub const EXEC_POLICY_CALLS: &str = "rest_client_exec_plugin_policy_call_total";
+/// Measures the time until the first client certificate of an exec plugin expires.
+pub const EXEC_TTL: &str = "rest_client_exec_plugin_ttl_seconds";
+/// Measures the age of client certificates of exec plugins when they are replaced.
+pub const EXEC_ROTATION_AGE: &str = "rest_client_exec_plugin_certificate_rotation_age";
+
 /// client-go's buckets for [`DURATION`] and [`RATE_LIMITER`], in seconds.
 pub const LATENCY_BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 /// client-go's buckets for [`DNS`], in seconds.
@@ -55,6 +70,21 @@ pub const DNS_BUCKETS: [f64; 11] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0,
 /// client-go's buckets for [`REQUEST_SIZE`] and [`RESPONSE_SIZE`], in bytes.
 pub const SIZE_BUCKETS: [f64; 11] =
     [64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262_144.0, 1_048_576.0, 4_194_304.0, 16_777_216.0];
+
+/// client-go's buckets for [`EXEC_ROTATION_AGE`], in seconds: from ten minutes to four years.
+pub const ROTATION_AGE_BUCKETS: [f64; 11] = [
+    600.0,
+    1800.0,
+    3600.0,
+    14_400.0,
+    86_400.0,
+    604_800.0,
+    2_592_000.0,
+    7_776_000.0,
+    15_552_000.0,
+    31_104_000.0,
+    124_416_000.0,
+];
 
 /// Describes the metrics to the recorder. The first client of the process does this; call it if the recorder was
 /// installed later.
@@ -73,6 +103,10 @@ pub fn describe() {
         "Clients created: hit if they share a pool, else miss, miss-gc or uncacheable."
     );
     describe_counter!(NETWORKS_DROPPED, Unit::Count, "Connection pools without a client.");
+    describe_counter!(EXEC_CALLS, Unit::Count, "Runs of exec plugins, by exit code and kind of error.");
+    describe_counter!(EXEC_POLICY_CALLS, Unit::Count, "Decisions of the policy of exec plugins.");
+    describe_gauge!(EXEC_TTL, Unit::Seconds, "Time until the first client certificate of an exec plugin expires.");
+    describe_histogram!(EXEC_ROTATION_AGE, Unit::Seconds, "Age of exec plugins' client certificates when replaced.");
 }
 
 /// Records a name resolution.

@@ -12,6 +12,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::error::TlsError;
 use super::material::Material;
+use super::slot::IdentitySlot;
 use crate::config::{Config, ConfigError, HttpVersions};
 use crate::transport::connect::{BoxIo, Dial, Dialed, Dialing};
 use crate::transport::proxy::{ProxyEnvironment, Route};
@@ -40,13 +41,19 @@ struct Protection {
 
 impl Dialer {
     /// Validates everything that can be checked without the server. Blocks while certificates are read from files.
-    pub(crate) fn new(config: &Config, environment: &ProxyEnvironment, now: Instant) -> Result<Self, ConfigError> {
+    /// The slot is the source of the client certificate, if an exec plugin is.
+    pub(crate) fn new(
+        config: &Config,
+        environment: &ProxyEnvironment,
+        identity: Option<&Arc<IdentitySlot>>,
+        now: Instant,
+    ) -> Result<Self, ConfigError> {
         let Config { server, tls, connections, .. } = config;
         let protection = if server.is_tls() {
             let name = tls.server_name.as_deref().filter(|name| !name.is_empty()).unwrap_or(server.host());
             Some(Arc::new(Protection {
                 name: super::server_name(name)?,
-                material: Arc::new(Material::new(tls, connections.http, now)?),
+                material: Arc::new(Material::new(tls, connections.http, now)?.following(identity)),
                 reported: AtomicU64::new(0),
                 timeout: connections.tls_timeout,
             }))

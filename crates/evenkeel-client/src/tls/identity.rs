@@ -23,7 +23,7 @@ pub(super) struct Shown {
 
 /// Why a client certificate cannot be used. Never contains anything of the key.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum IdentityError {
+pub(crate) enum IdentityError {
     #[error("cannot read {what} from {}", path.display())]
     Read {
         what: &'static str,

@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout};
 use super::digest::Digest;
 use super::roots::RootsError;
 use super::schedule::{Due, Occasion, Schedule};
+use super::slot::{IdentitySlot, NoIdentity};
 use super::verify::ServerVerifier;
 use super::{identity, provider, roots};
 use crate::config::{ConfigError, HttpVersions, Identity, Pem, PrivateKey, Tls};
@@ -31,10 +32,15 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// [epoch](Self::epoch) increases by one. Existing connections are not touched: the pool compares epochs, sends no
 /// more requests on older ones, and lets requests in flight finish. Invalid content is logged and the current
 /// configuration stays: a half-written file never breaks a working client.
+///
+/// The certificate of an exec plugin is taken from its [slot](IdentitySlot) in the same way.
 pub(crate) struct Material {
     /// The files of the identity; `None` unless both halves are files.
     identity_files: Option<Identity>,
     ca_file: Option<PathBuf>,
+    slot: Option<Arc<IdentitySlot>>,
+    /// The epoch of the slot that the configuration has.
+    slot_epoch: AtomicU64,
     state: Mutex<MaterialState>,
     schedule: Mutex<Schedule>,
     epoch: AtomicU64,
@@ -83,6 +89,8 @@ impl Material {
         let material = Material {
             identity_files,
             ca_file,
+            slot: None,
+            slot_epoch: AtomicU64::new(0),
             ask_at: AtomicU64::new(0),
             made: now,
             epoch: AtomicU64::new(0),
@@ -91,6 +99,12 @@ impl Material {
         };
         material.note_next(&lock(&material.schedule));
         Ok(material)
+    }
+
+    /// Takes the client certificate from this slot.
+    pub(super) fn following(mut self, slot: Option<&Arc<IdentitySlot>>) -> Self {
+        self.slot = slot.cloned();
+        self
     }
 
     /// Returns how often the configuration has changed.
@@ -106,6 +120,7 @@ impl Material {
     /// Called before a request. If files are due, starts to read them on another thread without waiting: the result
     /// serves later requests. Returns the epoch. While nothing is due it costs two loads.
     pub(crate) fn touch(self: &Arc<Self>, now: Instant) -> u64 {
+        self.follow_slot();
         let epoch = self.epoch();
         if self.since_made(now) >= self.ask_at.load(Ordering::Relaxed)
             && let Ok(runtime) = Handle::try_current()
@@ -126,6 +141,7 @@ impl Material {
                 tracing::warn!("reading the TLS files timed out; keeping the loaded ones");
             }
         }
+        self.follow_slot();
         self.current()
     }
 
@@ -143,6 +159,30 @@ impl Material {
 
     fn since_made(&self, now: Instant) -> u64 {
         u64::try_from(now.saturating_duration_since(self.made).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Uses the certificate that is in the slot. Costs two loads unless it has changed.
+    fn follow_slot(&self) {
+        let Some(slot) = &self.slot else { return };
+        if slot.epoch() == self.slot_epoch.load(Ordering::Acquire) {
+            return;
+        }
+        let mut state = lock(&self.state);
+        let (epoch, identity) = slot.current();
+        // Another request may have been faster.
+        if self.slot_epoch.swap(epoch, Ordering::AcqRel) == epoch {
+            return;
+        }
+        self.renew_locked(&mut state, |state, config| match identity {
+            Some((key, digest)) => {
+                state.identity = digest;
+                config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(key));
+            }
+            None => {
+                state.identity = Digest::default();
+                config.client_auth_cert_resolver = Arc::new(NoIdentity);
+            }
+        });
     }
 
     fn look_at_identity(&self) {
@@ -197,10 +237,13 @@ impl Material {
     /// Makes a changed copy of the configuration current. It starts without sessions to resume: nothing of an old
     /// identity or an old trust is carried over.
     fn renew(&self, change: impl FnOnce(&mut MaterialState, &mut ClientConfig)) {
-        let mut state = lock(&self.state);
+        self.renew_locked(&mut lock(&self.state), change);
+    }
+
+    fn renew_locked(&self, state: &mut MaterialState, change: impl FnOnce(&mut MaterialState, &mut ClientConfig)) {
         let mut config = ClientConfig::clone(&state.config);
         config.resumption = Resumption::default();
-        change(&mut state, &mut config);
+        change(state, &mut config);
         state.config = Arc::new(config);
         self.epoch.fetch_add(1, Ordering::Release);
     }

@@ -11,6 +11,7 @@ mod identity;
 mod material;
 mod roots;
 mod schedule;
+mod slot;
 mod verify;
 
 #[cfg(test)]
@@ -27,6 +28,7 @@ use crate::config::{ConfigError, HttpVersions};
 pub(crate) use dial::{Dialer, handshake};
 pub(crate) use digest::{Digest, digest};
 pub use error::TlsError;
+pub(crate) use slot::{ClientIdentity, IdentitySlot};
 
 /// Returns the crypto provider, never the process default.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
@@ -36,7 +38,7 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
 }
 
 /// The maximum size of a PEM file; system bundles have a few hundred KiB.
-const MAX_PEM: u64 = 4 << 20;
+pub(crate) const MAX_PEM: u64 = 4 << 20;
 
 /// Returns the name, or the address without brackets, that a certificate must be for.
 pub(crate) fn server_name(name: &str) -> Result<ServerName<'static>, ConfigError> {

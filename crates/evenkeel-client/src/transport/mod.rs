@@ -14,6 +14,7 @@ use tower_service::Service;
 use self::networks::Networks;
 use self::proxy::ProxyEnvironment;
 use crate::config::{Config, ConfigError};
+use crate::tls::IdentitySlot;
 
 mod body;
 pub(crate) mod connect;
@@ -89,8 +90,9 @@ where
 impl Transport {
     /// Returns a transport to the server of a configuration, shared by all clients with the same settings. It opens no
     /// connection yet. Blocks while certificates are read from files.
-    pub(crate) fn network(config: &Config) -> Result<Self, ConfigError> {
-        let network = Networks::of_process().network(config, &ProxyEnvironment::from_process())?;
+    /// The slot is the source of the client certificate, if an exec plugin is.
+    pub(crate) fn network(config: &Config, identity: Option<&Arc<IdentitySlot>>) -> Result<Self, ConfigError> {
+        let network = Networks::of_process().network(config, &ProxyEnvironment::from_process(), identity)?;
         if config.server.is_tls() && config.tls.insecure_skip_verify {
             tracing::warn!(
                 server = %config.server,

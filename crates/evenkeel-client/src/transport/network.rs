@@ -9,9 +9,9 @@ use super::pool::Pool;
 use super::proxy::ProxyEnvironment;
 use super::{Body, ResponseFuture, SendRequest};
 use crate::config::{Config, ConfigError};
-use crate::tls::Dialer;
+use crate::tls::{Dialer, IdentitySlot};
 
-/// The connections to the server of a configuration, replaced when certificates on disk change.
+/// The connections to the server of a configuration, replaced when certificates change.
 #[derive(Debug)]
 pub(super) struct Network {
     pub(super) pool: Pool,
@@ -25,9 +25,10 @@ impl Network {
     pub(super) fn new(
         config: &Config,
         environment: &ProxyEnvironment,
+        identity: Option<&Arc<IdentitySlot>>,
         place: Option<RegistryEntry>,
     ) -> Result<Arc<Self>, ConfigError> {
-        let dialer = Dialer::new(config, environment, Instant::now())?;
+        let dialer = Dialer::new(config, environment, identity, Instant::now())?;
         let pool = Pool::new(&config.server, &config.connections, &config.limits, dialer.clone());
         Ok(Arc::new(Network { pool, dialer, _entry: place }))
     }

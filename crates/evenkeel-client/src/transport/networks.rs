@@ -24,7 +24,7 @@ use super::network::Network;
 use super::proxy::{ProxyEnvironment, choose};
 use crate::config::{Config, ConfigError, Connections, Identity, Pem, PrivateKey, ProxyScheme, ProxyUrl, Tls};
 use crate::rest::metrics::{NETWORKS, NETWORKS_ASKED_FOR, NETWORKS_DROPPED};
-use crate::tls::{Digest, digest};
+use crate::tls::{Digest, IdentitySlot, digest};
 
 /// All networks that may be shared, by their settings.
 #[derive(Default)]
@@ -49,6 +49,8 @@ struct Protection {
     verified: bool,
     ca: Option<Source>,
     identity: Option<(Source, Source)>,
+    /// The exec plugin whose certificate is used, by its slot.
+    plugin: Option<u64>,
 }
 
 /// The effective proxy, whether from the configuration or the environment.
@@ -80,10 +82,11 @@ impl Networks {
         self: &Arc<Self>,
         config: &Config,
         environment: &ProxyEnvironment,
+        identity: Option<&Arc<IdentitySlot>>,
     ) -> Result<Arc<Network>, ConfigError> {
-        let Some(key) = Key::new(config, environment)? else {
+        let Some(key) = Key::new(config, environment, identity)? else {
             asked_for("uncacheable");
-            return Network::new(config, environment, None);
+            return Network::new(config, environment, identity, None);
         };
         let key = Arc::new(key);
         let found = self.lock().get(&key).map(Weak::upgrade);
@@ -98,7 +101,7 @@ impl Networks {
         };
         // Files are read without the lock. If another thread is faster, its network is used.
         let place = RegistryEntry { networks: Arc::clone(self), key: Arc::clone(&key) };
-        let made = Network::new(config, environment, Some(place))?;
+        let made = Network::new(config, environment, identity, Some(place))?;
         let (network, result) = self.keep(key, &made).map_or((made, result), |theirs| (theirs, "hit"));
         asked_for(result);
         Ok(network)
@@ -158,9 +161,13 @@ fn asked_for(result: &'static str) {
 
 impl Key {
     /// `None` if such connections cannot be shared.
-    fn new(config: &Config, environment: &ProxyEnvironment) -> Result<Option<Self>, ConfigError> {
+    fn new(
+        config: &Config,
+        environment: &ProxyEnvironment,
+        identity: Option<&Arc<IdentitySlot>>,
+    ) -> Result<Option<Self>, ConfigError> {
         let Config { server, tls, connections, limits, .. } = config;
-        let protection = match server.is_tls().then(|| Protection::new(tls)) {
+        let protection = match server.is_tls().then(|| Protection::new(tls, identity)) {
             Some(None) => return Ok(None),
             Some(protection) => protection,
             None => None,
@@ -179,7 +186,7 @@ impl Key {
 impl Protection {
     /// `None` if one half of the identity is in a file and the other is not: such a file is not re-read, so its path
     /// does not identify its content.
-    fn new(tls: &Tls) -> Option<Self> {
+    fn new(tls: &Tls, slot: Option<&Arc<IdentitySlot>>) -> Option<Self> {
         let identity = match &tls.identity {
             None => None,
             Some(Identity { certificate, key }) => Some(match (certificate, key) {
@@ -197,7 +204,8 @@ impl Protection {
             Pem::Data(text) => Source::text(text),
         });
         let server_name = tls.server_name.clone().filter(|name| !name.is_empty());
-        Some(Protection { server_name, verified: !tls.insecure_skip_verify, ca, identity })
+        let plugin = slot.map(|slot| slot.id());
+        Some(Protection { server_name, verified: !tls.insecure_skip_verify, ca, identity, plugin })
     }
 }
 

@@ -3,11 +3,12 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use evenkeel_client::api::groups;
-use evenkeel_client::auth::{AuthProxyLayer, DebugHeaders};
+use evenkeel_client::auth::{AuthProxyLayer, DebugHeaders, ExecPlugin, Token, TokenSource};
 use evenkeel_client::config::kubeconfig::{Data, Opaque};
 use evenkeel_client::config::{
     Auth, Environment, Identity, Impersonate, Kubeconfig, KubeconfigFiles, Overrides, Pem, PrivateKey, Proxy, ProxyUrl,
 };
+use evenkeel_client::transport::BoxError;
 use evenkeel_client::{Client, ClientBuilder, Config, Patch, Path, Query, Secret};
 use http::header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -26,13 +27,27 @@ fn config() -> Config {
 }
 
 /// Returns every kind of credential.
-fn auths() -> [Auth; 4] {
+fn auths() -> [Auth; 6] {
+    let mut plugin = ExecPlugin::new("get-token");
+    plugin.args = vec![canary()];
+    plugin.env = vec![("SECRET".into(), canary())];
+    plugin.cluster_config = Some(Opaque(json!(CANARY)));
     [
+        Auth::exec(plugin),
+        Auth::source(Fixed),
         Auth::Token(canary()),
         Auth::TokenFile { path: "/none/token".into(), fallback: Some(canary()) },
         Auth::TokenFile { path: "/none/token".into(), fallback: None },
         Auth::Basic { username: "u".into(), password: canary() },
     ]
+}
+
+struct Fixed;
+
+impl TokenSource for Fixed {
+    async fn token(&self) -> Result<Token, BoxError> {
+        Ok(Token::new(CANARY))
+    }
 }
 
 /// Returns a kubeconfig with a canary in every field that holds or may hold a credential.

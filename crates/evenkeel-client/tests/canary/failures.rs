@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use evenkeel_client::auth::{ExecPlugin, Token, TokenSource};
 use evenkeel_client::config::{Auth, HttpVersions, Redirects, ServerUrl};
+use evenkeel_client::transport::BoxError;
 use evenkeel_client::{Client, Config, ListParams, Path, WatchParams};
 use http::header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION};
 use http::{HeaderName, Method};
@@ -28,14 +30,62 @@ impl TokenFile {
         TokenFile(path)
     }
 
-    fn auths(&self) -> [Auth; 4] {
+    fn auths(&self) -> [Auth; 6] {
+        let mut plugin = ExecPlugin::new("/bin/sh");
+        plugin.args = vec!["-c".into(), format!("echo {CANARY} >&2; cat <<'END'\n{}\nEND", printed(CANARY)).into()];
+        plugin.env = vec![("SECRET".into(), CANARY.into())];
         [
+            Auth::exec(plugin),
+            Auth::source(Fixed),
             Auth::Token(CANARY.into()),
             Auth::TokenFile { path: self.0.clone(), fallback: None },
             Auth::TokenFile { path: self.0.with_extension("missing"), fallback: Some(CANARY.into()) },
             Auth::Basic { username: "u".into(), password: CANARY.into() },
         ]
     }
+}
+
+struct Fixed;
+
+impl TokenSource for Fixed {
+    async fn token(&self) -> Result<Token, BoxError> {
+        Ok(Token::new(CANARY))
+    }
+}
+
+/// Returns the credential of a plugin.
+fn printed(token: &str) -> serde_json::Value {
+    serde_json::json!({
+        "kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": {"token": token},
+    })
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn sec_5_sec_27_no_plugin_that_fails_shows_a_credential() {
+    listen();
+    let server = Puppet::http(200, JSON, "{}").await;
+    for (script, expected) in [
+        ("echo $SECRET; echo $SECRET >&2; exit 1", "exit code 1: [redacted]"),
+        ("echo $SECRET", "no ExecCredential in JSON"),
+        ("printf '{\"status\":{\"token\":[\"%s\"]}}' $SECRET", "no ExecCredential in JSON"),
+        ("printf '{\"kind\":\"%s\"}' $SECRET", "its kind is not ExecCredential"),
+        ("yes $SECRET", "printed more than"),
+        ("exec $SECRET", "[redacted]"),
+    ] {
+        let mut plugin = ExecPlugin::new("/bin/sh");
+        plugin.args = vec!["-c".into(), script.into(), CANARY.into()];
+        plugin.env = vec![("SECRET".into(), CANARY.into())];
+        let mut config = config(&server.url());
+        config.auth = Auth::exec(plugin);
+        let client = Client::new(config).unwrap();
+        let error = client.core_v1().secrets("default").get("a").await.unwrap_err();
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert!(cause.starts_with("the exec plugin \"/bin/sh\" ") && cause.contains(expected), "{cause}");
+        assert_quiet("a plugin that fails", error);
+    }
+    assert_eq!(server.heard().await, "", "nothing was sent");
+    assert_nothing_was_heard();
 }
 
 impl Drop for TokenFile {

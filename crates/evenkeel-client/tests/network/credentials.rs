@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use evenkeel_apiserver::{ApiServer, User};
-use evenkeel_client::config::{Auth, Impersonate};
+#[cfg(unix)]
+use evenkeel_client::auth::ExecPlugin;
+use evenkeel_client::config::{Auth, Identity, Impersonate, Pem, PrivateKey};
 use evenkeel_client::{Client, Config, Error, ListParams, WatchParams};
 use evenkeel_core::WatchEvent;
 
@@ -146,6 +148,57 @@ async fn trn_016_a_rotated_token_is_read_after_a_401() {
     let before = tap.attempts().len();
     assert!(whoami(&client).await.err().unwrap().is_unauthorized());
     assert_eq!(tap.attempts().len() - before, 2);
+}
+
+/// Returns a plugin that runs this script.
+#[cfg(unix)]
+fn plugin(script: &str) -> Auth {
+    let mut plugin = ExecPlugin::new("/bin/sh");
+    plugin.args = vec!["-c".into(), script.into()];
+    Auth::exec(plugin)
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn exe_010_a_plugin_runs_again_after_a_401() {
+    let server = guarded(&[("first", "ann"), ("second", "ann-renewed")]).await;
+    let file = TokenFile::new("plugin", "first");
+    let mut config = without_credentials(&server);
+    let kind = r#""kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1""#;
+    config.auth = plugin(&format!(r#"printf '{{{kind},"status":{{"token":"%s"}}}}' "$(cat '{}')""#, file.0.display()));
+    let tap = Tap::default();
+    let client = tap.client(config);
+    assert_eq!(whoami(&client).await.unwrap().name, "ann");
+    file.write("second");
+    assert_eq!(whoami(&client).await.unwrap().name, "ann", "the token is reused");
+    server.faults().add(evenkeel_apiserver::Faults::parse("status:code=401,times=1").unwrap());
+    let before = tap.attempts().len();
+    client.core_v1().config_maps("default").create(&config_map("a")).await.unwrap();
+    let attempts = tap.attempts().split_off(before);
+    let tokens: Vec<_> = attempts.iter().map(|attempt| attempt.authorization.as_deref().unwrap()).collect();
+    assert_eq!(tokens, ["Bearer first", "Bearer second"]);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn exe_011_exe_012_a_certificate_of_a_plugin_authenticates() {
+    let server = guarded(&[]).await;
+    let mut config = config(&server);
+    let Some(Identity { certificate: Pem::Data(certificate), key: PrivateKey::Data(key) }) = config.tls.identity.take()
+    else {
+        panic!("the server's kubeconfig has the certificate inline")
+    };
+    let status = serde_json::json!({"clientCertificateData": certificate, "clientKeyData": key.expose()});
+    let credential = serde_json::json!({
+        "kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": status,
+    });
+    config.auth = plugin(&format!("cat <<'END'\n{credential}\nEND"));
+    let client = Client::new(config.clone()).unwrap();
+    let me = whoami(&client).await.unwrap();
+    assert!(me.groups.contains(&"system:masters".to_owned()), "{:?}", me.groups);
+    let opened = server.connections().accepted;
+    whoami(&Client::new(config).unwrap()).await.unwrap();
+    assert_eq!(server.connections().accepted, opened, "clients with equal plugins share connections");
 }
 
 /// The test that this program runs again in a process with its own environment.

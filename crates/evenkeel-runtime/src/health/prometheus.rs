@@ -24,7 +24,7 @@ const COUNT_BUCKETS: [f64; 8] = [0.0, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6];
 const WATCH_BUCKETS: [f64; 8] = [1.0, 10.0, 60.0, 300.0, 450.0, 600.0, 1800.0, 3600.0];
 
 /// The buckets of client-go and controller-runtime, per histogram.
-const BUCKETS: [(&str, &[f64]); 13] = [
+const BUCKETS: [(&str, &[f64]); 14] = [
     (queue::QUEUE_DURATION, &queue::DURATION_BUCKETS),
     (queue::WORK_DURATION, &queue::DURATION_BUCKETS),
     (cache::PROCESSING_LATENCY, &cache::LATENCY_BUCKETS),
@@ -35,6 +35,7 @@ const BUCKETS: [(&str, &[f64]); 13] = [
     (client::DURATION, &client::LATENCY_BUCKETS),
     (client::RATE_LIMITER, &client::LATENCY_BUCKETS),
     (client::DNS, &client::DNS_BUCKETS),
+    (client::EXEC_ROTATION_AGE, &client::ROTATION_AGE_BUCKETS),
     (client::REQUEST_SIZE, &client::SIZE_BUCKETS),
     (client::RESPONSE_SIZE, &client::SIZE_BUCKETS),
     ("controller_runtime_reconcile_time_seconds", &RECONCILE_TIME_BUCKETS),

@@ -1,10 +1,12 @@
 //! Turns a kubeconfig and overrides into a [`Config`].
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use super::validate::{check_cluster, check_namespace, check_user};
-use super::{Cluster, Data, Kubeconfig, Overrides, User};
+use super::{Cluster, Data, Exec, ExecEnv, Kubeconfig, Opaque, Overrides, User};
+use crate::auth::{ExecApiVersion, ExecPlugin, InteractiveMode};
 use crate::config::{
     Auth, Chosen, Config, ConfigError, Connections, EntryKind, Identity, Impersonate, KubeconfigFiles, Pem, PrivateKey,
     Proxy, ProxyUrl, ServerUrl,
@@ -107,9 +109,22 @@ impl Selected {
         }
         config.timeout = overrides.timeout.filter(|timeout| *timeout > Duration::ZERO);
         config.allow_insecure_credentials = overrides.allow_insecure_credentials;
+        let plugin = match &self.user.exec {
+            Some(exec) if !self.user.has_static_credentials() => {
+                exec_plugin(&self.user_name, exec, &self.cluster.extensions)
+            }
+            _ => Ok(None),
+        };
         config.tls.identity = identity(&mut self.user);
         config.impersonate = impersonate(&mut self.user);
-        config.auth = auth(self.user);
+        config.auth = match plugin {
+            Ok(Some(plugin)) => Auth::exec(plugin),
+            Ok(None) => auth(self.user),
+            Err(error) => {
+                errors.push(error);
+                Auth::None
+            }
+        };
         let named = |name: String| Some(name).filter(|name| !name.is_empty());
         config.chosen =
             Chosen { context: self.context_name, cluster: named(self.cluster_name), user: named(self.user_name) };
@@ -171,10 +186,43 @@ fn auth(user: User) -> Auth {
     }
 }
 
-const NOT_YET: &str = "not supported yet; use a token, or a client certificate";
+const NOT_YET: &str = "not supported yet; use an exec plugin such as kubectl-oidc_login, or a TokenSource";
 
-/// Returns an error if a plugin or provider is the only source of credentials. Beside static credentials it is
-/// ignored.
+/// The extension of a cluster with the settings of its exec plugin.
+const EXEC_EXTENSION: &str = "client.authentication.k8s.io/exec";
+
+/// Returns the plugin of a user; `None` if it is incomplete, which was reported before.
+fn exec_plugin(
+    user: &str,
+    exec: &Exec,
+    extensions: &BTreeMap<String, Opaque>,
+) -> Result<Option<ExecPlugin>, ConfigError> {
+    let (Some(command), Some(version)) = (&exec.command, &exec.api_version) else { return Ok(None) };
+    let Some(api_version) = ExecApiVersion::parse(version) else {
+        return Err(ConfigError::Unsupported {
+            user: user.to_owned(),
+            mechanism: format!("the exec plugin {command:?} with apiVersion {version:?}"),
+            state: "not supported; use client.authentication.k8s.io/v1 or v1beta1",
+        });
+    };
+    let mut plugin = ExecPlugin::new(command);
+    plugin.api_version = api_version;
+    plugin.args.clone_from(&exec.args);
+    let variable = |variable: &ExecEnv| {
+        let value = variable.value.clone().unwrap_or_else(|| Secret::new(""));
+        variable.name.clone().map(|name| (name, value))
+    };
+    plugin.env = exec.env.iter().filter_map(variable).collect();
+    plugin.install_hint.clone_from(&exec.install_hint);
+    // Version v1beta1 has a default. Unknown values were reported before.
+    let mode = exec.interactive_mode.as_deref().and_then(InteractiveMode::parse);
+    plugin.interactive_mode = mode.unwrap_or(InteractiveMode::IfAvailable);
+    plugin.provide_cluster_info = exec.provide_cluster_info;
+    plugin.cluster_config = extensions.get(EXEC_EXTENSION).cloned();
+    Ok(Some(plugin))
+}
+
+/// Returns an error if the user has a provider. An exec plugin beside static credentials is ignored.
 fn unsupported(name: &str, user: &User) -> Option<ConfigError> {
     let unsupported = |mechanism: String, state| ConfigError::Unsupported { user: name.to_owned(), mechanism, state };
     if let Some(provider) = &user.auth_provider {
@@ -188,13 +236,11 @@ fn unsupported(name: &str, user: &User) -> Option<ConfigError> {
         };
         return Some(unsupported(format!("the auth-provider {provider:?}"), state));
     }
-    let exec = user.exec.as_ref()?;
-    let command = exec.command.as_deref().unwrap_or_default();
-    if user.has_static_credentials() {
+    if let Some(exec) = user.exec.as_ref().filter(|_| user.has_static_credentials()) {
+        let command = exec.command.as_deref().unwrap_or_default();
         tracing::debug!(user = name, command, "exec plugin not needed; the user has other credentials");
-        return None;
     }
-    Some(unsupported(format!("the exec plugin {command:?}"), NOT_YET))
+    None
 }
 
 impl User {

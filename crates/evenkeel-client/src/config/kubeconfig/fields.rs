@@ -26,7 +26,7 @@ pub(super) type Rest = BTreeMap<String, Opaque>;
 pub(super) const OURS: &str = "kubeconfig: ";
 
 /// A value that is passed through. `Debug` does not show it, because it may be a secret.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Opaque(pub Value);
 
 impl fmt::Debug for Opaque {

@@ -1,6 +1,7 @@
 //! Requests against a scripted service.
 
 mod bodies;
+mod credentials;
 mod metrics;
 mod negotiation;
 mod requests;

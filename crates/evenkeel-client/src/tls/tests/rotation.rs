@@ -11,10 +11,11 @@ use tokio::time::{Instant, advance};
 use super::handshakes::{material, shake};
 use super::logs::Logs;
 use super::pki::{Authority, Pair, VALID, server};
-use crate::config::{Identity, Pem, PrivateKey, Tls};
+use crate::config::{HttpVersions, Identity, Pem, PrivateKey, Tls};
 use crate::small_file::tests::Folder;
 use crate::tls::material::Material;
 use crate::tls::schedule::Occasion;
+use crate::tls::slot::{ClientIdentity, IdentitySlot};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -101,6 +102,35 @@ async fn chc_16_sec_16_a_ca_rotates_to_garbage_and_then_to_a_valid_one() {
     let mut event = [0; 5];
     watch.read_exact(&mut event).await.unwrap();
     assert_eq!(&event, b"event", "what was under way goes on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn exe_012_the_certificate_of_a_plugin_is_used_by_new_connections() {
+    let (authority, clients) = (Authority::new("servers"), Authority::new("clients"));
+    let server = server(&authority.server(&["kube.test"], VALID), &[], Some(&clients));
+    let slot = IdentitySlot::new();
+    let material = Material::new(&authority.trusted(), HttpVersions::Any, Instant::now()).unwrap();
+    let material = Arc::new(material.following(Some(&slot)));
+    let set = |name: &str| {
+        let pair = clients.client(name);
+        slot.set(Some(ClientIdentity::parse(&pair.certificate, &pair.key.as_str().into()).unwrap()));
+    };
+    let shown = async || {
+        let config = material.for_handshake(Instant::now()).await;
+        let (_, theirs) = shake(config, &server, "kube.test").await.ok()?;
+        Some(theirs.get_ref().1.peer_certificates()?.first()?.clone())
+    };
+    assert_eq!((shown().await, material.epoch()), (None, 0), "the server requires a certificate");
+    set("one");
+    assert_eq!(material.touch(Instant::now()), 1);
+    let first = shown().await.unwrap();
+    assert_eq!((shown().await, material.touch(Instant::now())), (Some(first.clone()), 1));
+    set("two");
+    assert_eq!(material.touch(Instant::now()), 2, "connections with the old one are retired");
+    assert_ne!(shown().await.unwrap(), first);
+    assert_eq!(material.touch(Instant::now()), 2, "once");
+    slot.set(None);
+    assert_eq!((shown().await, material.epoch()), (None, 3));
 }
 
 #[tokio::test(start_paused = true)]

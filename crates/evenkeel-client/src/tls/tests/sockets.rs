@@ -30,7 +30,7 @@ fn config(url: &str, tls: Tls) -> Config {
 }
 
 fn dialer(config: &Config) -> Dialer {
-    Dialer::new(config, &ProxyEnvironment::default(), Instant::now()).unwrap()
+    Dialer::new(config, &ProxyEnvironment::default(), None, Instant::now()).unwrap()
 }
 
 async fn dial(config: &Config) -> Result<Dialed, TransportError> {
@@ -79,9 +79,9 @@ async fn sec_10_without_verification_there_is_one_warning_per_client() {
     let logs = Logs::default();
     let _guard = crate::test_logs::listen(logs.clone());
     let config = config(&format!("https://{address}"), Tls { insecure_skip_verify: true, ..Tls::default() });
-    let _first = Transport::network(&config).unwrap();
+    let _first = Transport::network(&config, None).unwrap();
     assert_eq!(logs.warnings(), 1, "{}", logs.text());
-    let _second = Transport::network(&config).unwrap();
+    let _second = Transport::network(&config, None).unwrap();
     assert_eq!(logs.warnings(), 2, "connections are shared, warnings are not: {}", logs.text());
     let dialer = dialer(&config);
     for _ in 0..3 {

@@ -17,7 +17,7 @@ fn config(url: &str) -> Config {
 }
 
 fn key(config: &Config) -> Key {
-    Key::new(config, &ProxyEnvironment::default()).unwrap().unwrap()
+    Key::new(config, &ProxyEnvironment::default(), None).unwrap().unwrap()
 }
 
 fn with(change: impl FnOnce(&mut Config)) -> Config {
@@ -92,13 +92,13 @@ fn trn_022_networks_are_keyed_by_the_effective_proxy() {
     // client-go does not share connections at all with a custom proxy.
     let environment =
         |proxy: &'static str| ProxyEnvironment::new(move |name| (name == "HTTPS_PROXY").then(|| proxy.to_owned()));
-    let by_environment = |proxy| Key::new(&with(|_| {}), &environment(proxy)).unwrap().unwrap();
+    let by_environment = |proxy| Key::new(&with(|_| {}), &environment(proxy), None).unwrap().unwrap();
     let explicit = key(&with(|config| config.proxy = Proxy::Url(ProxyUrl::parse("http://proxy:3128").unwrap())));
     assert_eq!(by_environment("proxy:3128"), explicit);
     assert_ne!(by_environment("other:3128"), explicit);
     let direct = with(|config| config.proxy = Proxy::Direct);
     assert_eq!(key(&direct), key(&with(|_| {})), "an environment that names none");
-    assert_eq!(Key::new(&direct, &environment("proxy:3128")).unwrap().unwrap(), key(&direct));
+    assert_eq!(Key::new(&direct, &environment("proxy:3128"), None).unwrap().unwrap(), key(&direct));
 }
 
 #[test]
@@ -117,11 +117,22 @@ fn trn_022_an_identity_partly_in_a_file_is_not_shared() {
     let config = with(|config| {
         config.tls.identity = identity(Pem::File("c".into()), PrivateKey::Data(Secret::new("key")));
     });
-    assert!(Key::new(&config, &ProxyEnvironment::default()).unwrap().is_none());
+    assert!(Key::new(&config, &ProxyEnvironment::default(), None).unwrap().is_none());
+}
+
+#[test]
+fn exe_012_clients_with_another_plugin_have_other_connections() {
+    let (networks, one, two) = (Arc::new(Networks::default()), IdentitySlot::new(), IdentitySlot::new());
+    let of = |slot: Option<&Arc<IdentitySlot>>| {
+        networks.network(&config("https://one"), &ProxyEnvironment::default(), slot).unwrap()
+    };
+    let first = of(Some(&one));
+    assert!(Arc::ptr_eq(&first, &of(Some(&one))));
+    assert!(!Arc::ptr_eq(&first, &of(Some(&two))) && !Arc::ptr_eq(&first, &of(None)));
 }
 
 fn network(networks: &Arc<Networks>, config: &Config) -> Arc<Network> {
-    networks.network(config, &ProxyEnvironment::default()).unwrap()
+    networks.network(config, &ProxyEnvironment::default(), None).unwrap()
 }
 
 #[test]
@@ -208,7 +219,7 @@ fn trn_023_concurrent_requests_get_the_same_network() {
 fn trn_023_a_failed_build_is_not_cached() {
     let networks = Arc::new(Networks::default());
     let missing = with(|config| config.tls.ca = Some(Pem::File("/no/such/file".into())));
-    assert!(networks.network(&missing, &ProxyEnvironment::default()).is_err());
+    assert!(networks.network(&missing, &ProxyEnvironment::default(), None).is_err());
     assert!(networks.lock().is_empty());
 }
 

@@ -307,7 +307,7 @@ async fn sec_52_tls_is_end_to_end_through_the_tunnel() {
     let mut config = Config::new(url(&format!("https://{target}")));
     config.tls = Tls { server_name: None, ..authority.trusted() };
     config.proxy = Proxy::Url(ProxyUrl::parse(&format!("http://{proxy}")).unwrap());
-    let dialer = Dialer::new(&config, &ProxyEnvironment::default(), Instant::now()).unwrap();
+    let dialer = Dialer::new(&config, &ProxyEnvironment::default(), None, Instant::now()).unwrap();
     let mut dialed = dialer.dial(Lane::Streams).await.unwrap();
     assert!(dialed.http2);
     assert_eq!(hello(&mut dialed.io).await, "hello");

@@ -1,6 +1,8 @@
 use std::time::Duration;
 
 use super::*;
+use crate::auth::{ExecApiVersion, ExecPlugin, InteractiveMode};
+use crate::config::kubeconfig::Opaque;
 use crate::config::{Auth, Identity, Impersonate, Pem, PrivateKey, Proxy, ProxyUrl};
 
 const TWO: &str = "
@@ -290,14 +292,58 @@ fn kcf_035_prefixes_of_the_namespace_are_dropped() {
 }
 
 #[test]
-fn sec_30_an_exec_plugin_is_skipped_beside_credentials_and_named_otherwise() {
+fn sec_30_exe_002_an_exec_plugin_is_skipped_beside_credentials() {
     let exec = "exec: {apiVersion: client.authentication.k8s.io/v1, command: aws, interactiveMode: Never}";
     let certificate = "client-certificate-data: Yw==\nclient-key-data: aw==";
     for beside in ["token: t", "username: u", certificate] {
-        assert!(config(SERVER, &format!("{beside}\n{exec}"), &Overrides::default()).is_ok(), "{beside}");
+        let config = config(SERVER, &format!("{beside}\n{exec}"), &Overrides::default()).unwrap();
+        assert!(!matches!(config.auth, Auth::Exec(_)), "{beside}");
     }
-    let error = refused(SERVER, exec);
-    assert!(error.contains("\"it\"") && error.contains("\"aws\"") && error.contains("not supported yet"), "{error}");
+    for overrides in [
+        Overrides { token: Some("t".into()), ..Overrides::default() },
+        Overrides { basic: Some(("u".into(), "p".into())), ..Overrides::default() },
+        Overrides { anonymous: true, ..Overrides::default() },
+    ] {
+        assert!(!matches!(config(SERVER, exec, &overrides).unwrap().auth, Auth::Exec(_)), "{overrides:?}");
+    }
+    assert!(matches!(config(SERVER, exec, &Overrides::default()).unwrap().auth, Auth::Exec(_)));
+}
+
+#[test]
+fn exe_001_only_two_versions_of_the_plugin_protocol_are_supported() {
+    let exec = |version: &str| format!("exec: {{apiVersion: {version}, command: aws, interactiveMode: Never}}");
+    for (version, expected) in [("v1", ExecApiVersion::V1), ("v1beta1", ExecApiVersion::V1Beta1)] {
+        let config = config(SERVER, &exec(&format!("client.authentication.k8s.io/{version}")), &Overrides::default());
+        assert!(matches!(config.unwrap().auth, Auth::Exec(plugin) if plugin.api_version == expected));
+    }
+    for version in ["client.authentication.k8s.io/v1alpha1", "client.authentication.k8s.io/v2", "v1"] {
+        let error = refused(SERVER, &exec(version));
+        assert!(error.contains("\"it\"") && error.contains("\"aws\"") && error.contains(version), "{error}");
+        assert!(error.contains("use client.authentication.k8s.io/v1 or v1beta1"), "{error}");
+    }
+}
+
+#[test]
+fn exe_005_a_plugin_has_the_settings_of_the_kubeconfig() {
+    let exec = "exec:
+  apiVersion: client.authentication.k8s.io/v1beta1
+  command: aws
+  args: [eks, get-token]
+  env: [{name: A, value: one}, {name: B}]
+  installHint: get it
+  provideClusterInfo: true";
+    let cluster = format!("{SERVER}\nextensions: [{{name: client.authentication.k8s.io/exec, extension: {{a: 1}}}}]");
+    let config = config(&cluster, exec, &Overrides::default()).unwrap();
+    let mut expected = ExecPlugin::new("aws");
+    expected.api_version = ExecApiVersion::V1Beta1;
+    expected.args = vec!["eks".into(), "get-token".into()];
+    expected.env = vec![("A".into(), "one".into()), ("B".into(), "".into())];
+    expected.install_hint = Some("get it".into());
+    expected.interactive_mode = InteractiveMode::IfAvailable;
+    expected.provide_cluster_info = true;
+    expected.cluster_config = Some(Opaque(serde_json::json!({"a": 1})));
+    assert_eq!(config.auth, Auth::exec(expected), "v1beta1 is interactive if it can be");
+    assert!(!format!("{config:?}").contains("get-token"), "arguments may be secrets");
 }
 
 #[test]
