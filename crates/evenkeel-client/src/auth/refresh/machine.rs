@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_base::Backoff;
 use http::HeaderValue;
 use tokio::time::Instant;
 
 use crate::auth::error::CredentialProblem;
 
-/// The pause after the first failure. It doubles with every further one.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// The pause after failures, or after rejections, in a row.
+const PAUSE: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(60));
 /// The part of its lifetime at whose end a credential is refreshed ahead of its expiry.
 const AHEAD: u32 = 5;
 /// The longest time ahead of the expiry.
@@ -130,7 +129,7 @@ impl RefreshState {
             }
             Err(problem) => {
                 let count = self.failure.as_ref().map_or(0, |failure| failure.count).saturating_add(1);
-                self.failure = Some(Failure { problem, retry_at: now + pause(count), count });
+                self.failure = Some(Failure { problem, retry_at: now + PAUSE.wait(count), count });
             }
         }
     }
@@ -157,15 +156,9 @@ impl RefreshState {
         if age >= STREAK {
             current.streak = 0;
         }
-        current.rejected = current.streak == 0 || age >= pause(current.streak);
+        current.rejected = current.streak == 0 || age >= PAUSE.wait(current.streak);
         current.rejected
     }
-}
-
-/// Returns the pause after this many failures in a row.
-fn pause(count: u32) -> Duration {
-    let factor = 1u32.checked_shl(count.saturating_sub(1)).unwrap_or(u32::MAX);
-    FIRST_PAUSE.saturating_mul(factor).min(LONGEST_PAUSE)
 }
 
 /// Returns how long before its expiry a credential is refreshed: between half of the maximum and all of it, so that
