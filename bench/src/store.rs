@@ -100,7 +100,7 @@ pub(crate) fn store(options: &Options) -> Result<(), Failure> {
     let version = ResourceVersion::new("1");
 
     let before = report::resident();
-    let store = Store::new([Index::namespace(), Index::by_path("node", "spec.nodeName").unwrap()]);
+    let store = Store::new([Index::namespace(), Index::by_path("node", "spec.nodeName")?]);
     store.replace(old.iter().cloned(), version.clone());
     print("memory", 1, "bytes_per_object", (report::resident() - before) as f64 / count as f64);
 
