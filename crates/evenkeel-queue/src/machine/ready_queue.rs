@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::keys::Slot;
 use super::time::Time;
 
-/// Identifies a key in a [`ReadyOrder`](crate::ReadyOrder), which receives it by `push` and returns it by `pop`.
+/// Identifies a key in a [`ReadyOrder`](crate::compat::ReadyOrder), which receives it by `push` and returns it by `pop`.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
     pub(crate) slot: Slot,
