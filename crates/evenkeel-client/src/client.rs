@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::auth::{Credentials, ExecCredentials};
+use crate::auth::{Credentials, ExecCredentials, oidc_refresher};
 use crate::config::{Auth, Config, ConfigError, ServerUrl, Tls};
 use crate::error::Error;
 use crate::rest::metrics::Recorder;
@@ -127,6 +127,9 @@ impl ClientBuilder {
         };
         if let Some(plugin) = plugin {
             credentials = credentials.refreshed_by(&plugin.refresher);
+        }
+        if let Auth::Oidc(provider) = &config.auth {
+            credentials = credentials.refreshed_by(&oidc_refresher(config, provider)?);
         }
         Ok(Client::assemble(self.config, self.transport, Some(credentials), limiter))
     }

@@ -28,7 +28,7 @@ const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user")
 /// The headers that every request carries: impersonation, user agent and authorization.
 ///
 /// All values are checked and built at construction. Per request they are only cloned, which copies nothing; a token
-/// file is re-read, and an exec plugin or a token source called, when it is due.
+/// file is re-read, and an exec plugin, an OIDC issuer or a token source called, when it is due.
 ///
 /// Existing headers of a request are never overwritten: its own `Authorization` and `User-Agent` stay, and if it has
 /// an `Impersonate-User`, no impersonation header is added.
@@ -49,7 +49,7 @@ enum Authorization {
 
 impl Credentials {
     /// Checks everything and reads the token file for the first time. Blocks while it does. The credentials of an exec
-    /// plugin are added by [`refreshed_by`](Self::refreshed_by).
+    /// plugin and of an OIDC provider are added by [`refreshed_by`](Self::refreshed_by).
     pub(crate) fn new(
         auth: &Auth,
         impersonate: Option<&Impersonate>,
@@ -61,7 +61,7 @@ impl Credentials {
             _ => Vec::new(),
         };
         let authorization = match auth {
-            Auth::None | Auth::Exec(_) => Authorization::None,
+            Auth::None | Auth::Exec(_) | Auth::Oidc(_) => Authorization::None,
             Auth::Token(token) => Authorization::Fixed(bearer(token)?),
             Auth::TokenFile { path, fallback } => {
                 let fallback = fallback.as_ref().map(bearer).transpose()?;
@@ -74,7 +74,7 @@ impl Credentials {
         Ok(Credentials { impersonate, user_agent, authorization, user: None })
     }
 
-    /// Uses the credentials of an exec plugin.
+    /// Uses the credentials of an exec plugin or an OIDC provider.
     pub(crate) fn refreshed_by(mut self, refresher: &Arc<Refresher>) -> Self {
         self.authorization = Authorization::Refreshed(Arc::clone(refresher));
         self
@@ -87,7 +87,7 @@ impl Credentials {
     }
 
     /// Adds the missing headers to a request. Waits only if a token file has to be read, or if there is no valid
-    /// credential of an exec plugin or a token source.
+    /// credential of an exec plugin, an OIDC provider or a token source.
     ///
     /// Returns the generation of the credential, for [`invalidate`](Self::invalidate).
     pub(crate) async fn apply(&self, headers: &mut HeaderMap) -> Result<u64, CredentialError> {
@@ -121,7 +121,7 @@ impl Credentials {
 
     /// Reports a 401 for a request sent at this time with the credential of this generation, which
     /// [`apply`](Self::apply) returned. Returns whether a retry makes sense: the next `apply` re-reads a token file, and
-    /// calls an exec plugin or a token source again, unless that has happened since. Other credentials do not change.
+    /// calls an exec plugin, an OIDC issuer or a token source again, unless that has happened since. Other credentials do not change.
     pub(crate) fn invalidate(&self, sent: Instant, generation: u64) -> bool {
         match &self.authorization {
             Authorization::None | Authorization::Fixed(_) => false,

@@ -7,10 +7,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::exec::ExecProblem;
+use super::oidc::OidcProblem;
 use crate::transport::BoxError;
 
-/// Why a request has no credentials: the exec plugin or the token source of the configuration failed. The request was
-/// not sent.
+/// Why a request has no credentials: the exec plugin, the OIDC provider or the token source of the configuration failed.
+/// The request was not sent.
 ///
 /// It is the source of a [`TransportError`](crate::transport::TransportError) with the fault
 /// [`Credentials`](crate::transport::TransportFault::Credentials). Requests that waited for the same attempt share it.
@@ -32,6 +33,14 @@ pub enum CredentialProblem {
         command: String,
         /// Why it returned no credential.
         problem: ExecProblem,
+    },
+    /// The OIDC provider has no id token.
+    #[error("the OIDC provider {issuer}: {problem}")]
+    Oidc {
+        /// The issuer.
+        issuer: String,
+        /// Why there is no id token.
+        problem: OidcProblem,
     },
     /// The [`TokenSource`](super::TokenSource) returned an error.
     #[error("the token source failed: {0}")]
@@ -86,6 +95,7 @@ impl std::error::Error for CredentialError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.problem {
             CredentialProblem::TokenSource(error) => error.source(),
+            CredentialProblem::Oidc { problem, .. } => problem.cause(),
             _ => None,
         }
     }

@@ -48,6 +48,7 @@ impl Config {
                     refuse("a client certificate together with an exec plugin is not allowed: one would not be used");
                 }
             }
+            Auth::Oidc(provider) => provider.problems().into_iter().for_each(&mut refuse),
             Auth::Token(_) | Auth::TokenFile { .. } | Auth::Basic { .. } | Auth::Source(_) => {}
         }
         if let Some(problem) = self.exec_policy.problem() {
@@ -82,6 +83,7 @@ impl Config {
             Auth::Token(_) => Some("the token"),
             Auth::TokenFile { .. } => Some("the token of the token file"),
             Auth::Exec(_) => Some("the token of the exec plugin"),
+            Auth::Oidc(_) => Some("the id token of the OIDC provider"),
             Auth::Source(_) => Some("the token of the token source"),
             Auth::Basic { .. } => Some("the password"),
         };

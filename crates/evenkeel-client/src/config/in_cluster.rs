@@ -55,6 +55,7 @@ impl Environment {
             cluster,
             user_name: "in-cluster".into(),
             user,
+            user_file: None,
             namespace: self.in_cluster_namespace()?,
         };
         let config = selected.into_config(overrides)?;

@@ -19,8 +19,7 @@ impl Environment {
     /// Connection settings are those of the environment.
     pub fn infer(&self, overrides: &Overrides) -> Result<Config, ConfigError> {
         let files = KubeconfigFiles::from_environment(self);
-        let kubeconfig = files.load().into_config()?;
-        match kubeconfig.select(overrides) {
+        match files.load().select(overrides) {
             Ok(mut selected) => {
                 if selected.namespace.is_none() && overrides.namespace.is_none() && self.is_in_cluster() {
                     selected.namespace = self.in_cluster_namespace()?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::auth::{ExecPlugin, ExecPolicy, SharedTokenSource, TokenSource};
+use crate::auth::{ExecPlugin, ExecPolicy, OidcProvider, SharedTokenSource, TokenSource};
 use crate::rest::WarningHandler;
 use crate::secret::Secret;
 use crate::wire::Wire;
@@ -166,6 +166,8 @@ pub enum Auth {
     },
     /// An exec plugin, which prints a token or a client certificate. See [`Auth::exec`].
     Exec(Box<ExecPlugin>),
+    /// The id token of an OIDC provider, refreshed by its issuer. See [`Auth::oidc`].
+    Oidc(Box<OidcProvider>),
     /// Tokens from a program's own code. See [`Auth::source`].
     Source(SharedTokenSource),
     /// A user with a password.
@@ -181,6 +183,11 @@ impl Auth {
     /// Uses the credentials of an exec plugin.
     pub fn exec(plugin: ExecPlugin) -> Self {
         Auth::Exec(Box::new(plugin))
+    }
+
+    /// Uses the id token of an OIDC provider.
+    pub fn oidc(provider: OidcProvider) -> Self {
+        Auth::Oidc(Box::new(provider))
     }
 
     /// Uses the tokens of a source. Clients of clones of the configuration share one token.
@@ -334,7 +341,7 @@ impl Config {
         }
     }
 
-    /// Returns a copy without credentials: no client certificate, token, plugin, password or impersonation. Server, CA,
+    /// Returns a copy without credentials: no client certificate, token, plugin, provider, password or impersonation. Server, CA,
     /// proxy and limits are kept.
     pub fn anonymous(&self) -> Self {
         let mut anonymous = self.clone();

@@ -375,6 +375,7 @@ fn sec_25_an_untrusted_kubeconfig_can_only_select_a_server() {
         ("", "client-certificate: /c, client-key-data: aw==", "client-certificate"),
         ("", "client-certificate-data: Yw==, client-key: ../k", "client-key"),
         ("", "auth-provider: {name: gcp, config: {cmd-path: /bin/sh}}", "auth-provider"),
+        ("", "auth-provider: {name: oidc, config: {idp-issuer-url: 'https://i', client-id: c}}", "auth-provider"),
         ("certificate-authority: /etc/passwd", "", "certificate-authority"),
         ("insecure-skip-tls-verify: true", "", "insecure-skip-tls-verify"),
         ("proxy-url: 'http://169.254.169.254'", "", "proxy-url"),

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use evenkeel_client::api::groups;
-use evenkeel_client::auth::{AuthProxyLayer, DebugHeaders, ExecPlugin, Token, TokenSource};
+use evenkeel_client::auth::{AuthProxyLayer, DebugHeaders, ExecPlugin, OidcProvider, Token, TokenSource};
 use evenkeel_client::config::kubeconfig::{Data, Opaque};
 use evenkeel_client::config::{
     Auth, Environment, Identity, Impersonate, Kubeconfig, KubeconfigFiles, Overrides, Pem, PrivateKey, Proxy, ProxyUrl,
@@ -27,13 +27,19 @@ fn config() -> Config {
 }
 
 /// Returns every kind of credential.
-fn auths() -> [Auth; 6] {
+fn auths() -> [Auth; 7] {
     let mut plugin = ExecPlugin::new("get-token");
     plugin.args = vec![canary()];
     plugin.env = vec![("SECRET".into(), canary())];
     plugin.cluster_config = Some(Opaque(json!(CANARY)));
+    let mut provider = OidcProvider::new("https://issuer".parse().unwrap(), "client");
+    provider.client_secret = Some(canary());
+    provider.ca = Some(Pem::Data(CANARY.into()));
+    provider.id_token = Some(canary());
+    provider.refresh_token = Some(canary());
     [
         Auth::exec(plugin),
+        Auth::oidc(provider),
         Auth::source(Fixed),
         Auth::Token(canary()),
         Auth::TokenFile { path: "/none/token".into(), fallback: Some(canary()) },

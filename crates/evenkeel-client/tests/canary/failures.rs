@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use evenkeel_client::auth::{ExecPlugin, Token, TokenSource};
-use evenkeel_client::config::{Auth, HttpVersions, Redirects, ServerUrl};
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use evenkeel_client::auth::{ExecPlugin, OidcProvider, OidcTokenStore, OidcTokens, Token, TokenSource};
+use evenkeel_client::config::{Auth, HttpVersions, Overrides, Redirects, ServerUrl};
 use evenkeel_client::transport::BoxError;
 use evenkeel_client::{Client, Config, ListParams, Path, WatchParams};
 use http::header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION};
@@ -30,12 +32,18 @@ impl TokenFile {
         TokenFile(path)
     }
 
-    fn auths(&self) -> [Auth; 6] {
+    fn auths(&self) -> [Auth; 7] {
         let mut plugin = ExecPlugin::new("/bin/sh");
         plugin.args = vec!["-c".into(), format!("echo {CANARY} >&2; cat <<'END'\n{}\nEND", printed(CANARY)).into()];
         plugin.env = vec![("SECRET".into(), CANARY.into())];
+        // No issuer listens at this port.
+        let mut provider = OidcProvider::new("http://127.0.0.1:1".parse().unwrap(), "client").with_store(Fixed);
+        provider.client_secret = Some(CANARY.into());
+        provider.id_token = Some(id_token(VALID, CANARY).into());
+        provider.refresh_token = Some(CANARY.into());
         [
             Auth::exec(plugin),
+            Auth::oidc(provider),
             Auth::source(Fixed),
             Auth::Token(CANARY.into()),
             Auth::TokenFile { path: self.0.clone(), fallback: None },
@@ -51,6 +59,20 @@ impl TokenSource for Fixed {
     async fn token(&self) -> Result<Token, BoxError> {
         Ok(Token::new(CANARY))
     }
+}
+
+impl OidcTokenStore for Fixed {
+    async fn store(&self, _: &OidcTokens) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+/// An expiry in the year 2100.
+const VALID: u64 = 4_102_444_800;
+
+/// Returns an id token with this expiry and this signature.
+fn id_token(exp: u64, signature: &str) -> String {
+    format!("e30.{}.{signature}", BASE64_URL_SAFE_NO_PAD.encode(format!(r#"{{"exp":{exp}}}"#)))
 }
 
 /// Returns the credential of a plugin.
@@ -88,9 +110,76 @@ async fn sec_5_sec_27_no_plugin_that_fails_shows_a_credential() {
     assert_nothing_was_logged();
 }
 
+#[tokio::test]
+async fn sec_5_no_oidc_refresh_shows_a_credential() {
+    listen();
+    let (new, path) = (id_token(VALID, CANARY), TokenFile::new("oidc"));
+    let refreshed = format!(r#"{{"access_token":"{CANARY}","id_token":"{new}","refresh_token":"{CANARY}2"}}"#);
+    let refused = format!(r#"{{"error":"invalid_grant","error_description":"{CANARY} {new}"}}"#);
+    for (code, response, expected) in [
+        (200, refreshed, None),
+        (
+            400,
+            refused.clone(),
+            Some("400 Bad Request: {\"error\":\"invalid_grant\",\"error_description\":\"[redacted]"),
+        ),
+        (200, refused, Some("it has no id_token")),
+        (200, CANARY.to_owned(), Some("it is not the expected JSON")),
+        (200, format!(r#"{{"id_token":"{CANARY}"}}"#), Some("the id token is no JWT")),
+        (302, CANARY.to_owned(), Some("302 Found")),
+    ] {
+        let server = Puppet::http(403, JSON, "{}").await;
+        let endpoint = Puppet::http(code, JSON, &response).await;
+        let discovery = format!(r#"{{"token_endpoint":"{}/token?key={CANARY}"}}"#, endpoint.url());
+        let issuer = Puppet::http(200, JSON, &discovery).await;
+        let kubeconfig = format!(
+            "clusters: [{{name: it, cluster: {{server: '{}'}}}}]
+contexts: [{{name: it, context: {{cluster: it, user: it}}}}]
+current-context: it
+users:
+- name: it
+  user:
+    auth-provider:
+      name: oidc
+      config: {{idp-issuer-url: '{}', client-id: c, client-secret: {CANARY}, id-token: {}, refresh-token: {CANARY}}}
+",
+            server.url(),
+            issuer.url(),
+            id_token(1, CANARY),
+        );
+        std::fs::write(&path.0, kubeconfig).unwrap();
+        let config = Config::from_kubeconfig_file(&path.0, &Overrides::default()).unwrap();
+        assert_hidden("a config", &config);
+        let client = Client::new(config).unwrap();
+        assert_hidden("a client", &client);
+        let error = client.core_v1().secrets("default").get("a").await.unwrap_err();
+        let asked = endpoint.heard().await;
+        assert!(asked.contains(&format!("client_secret={CANARY}")), "{asked}");
+        assert!(asked.contains(&format!("refresh_token={CANARY}")), "{asked}");
+        match expected {
+            None => {
+                assert!(server.heard().await.contains(&format!("authorization: Bearer {new}\r\n")));
+                let written = std::fs::read_to_string(&path.0).unwrap();
+                assert!(written.contains(&new) && written.contains(&format!("refresh-token: {CANARY}2")), "{written}");
+            }
+            Some(expected) => {
+                let cause = std::error::Error::source(&error).unwrap().to_string();
+                assert!(cause.starts_with("user \"it\": the OIDC provider http://127.0.0.1:"), "{cause}");
+                assert!(cause.contains(expected), "{cause}");
+                assert_eq!(server.heard().await, "", "nothing was sent");
+            }
+        }
+        assert_quiet("a refresh", error);
+    }
+    assert_nothing_was_logged();
+}
+
 impl Drop for TokenFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
+        // The lock of a kubeconfig.
+        let name = self.0.file_name().unwrap().to_string_lossy();
+        let _ = std::fs::remove_file(self.0.with_file_name(format!(".{name}.lock")));
     }
 }
 
@@ -187,6 +276,7 @@ async fn sec_5_no_failure_shows_credentials() {
             let heard = server.heard().await;
             let expected = match auth {
                 Auth::Basic { .. } => "authorization: Basic ".to_owned(),
+                Auth::Oidc(_) => format!("authorization: Bearer {}\r\n", id_token(VALID, CANARY)),
                 _ => format!("authorization: Bearer {CANARY}\r\n"),
             };
             assert!(heard.contains(&expected), "the server received: {heard}");

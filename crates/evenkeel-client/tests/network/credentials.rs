@@ -2,12 +2,16 @@
 
 use std::path::PathBuf;
 
+use base64::Engine as _;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use evenkeel_apiserver::{ApiServer, User};
 #[cfg(unix)]
 use evenkeel_client::auth::ExecPlugin;
-use evenkeel_client::config::{Auth, Identity, Impersonate, Pem, PrivateKey};
+use evenkeel_client::config::{Auth, Identity, Impersonate, Kubeconfig, Overrides, Pem, PrivateKey};
 use evenkeel_client::{Client, Config, Error, ListParams, WatchParams};
 use evenkeel_core::WatchEvent;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 use crate::support::{Tap, config, config_map, without_credentials};
 
@@ -110,6 +114,9 @@ impl TokenFile {
 impl Drop for TokenFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
+        // The lock of a kubeconfig.
+        let name = self.0.file_name().unwrap().to_string_lossy();
+        let _ = std::fs::remove_file(self.0.with_file_name(format!(".{name}.lock")));
     }
 }
 
@@ -199,6 +206,93 @@ async fn exe_011_exe_012_a_certificate_of_a_plugin_authenticates() {
     let opened = server.connections().accepted;
     whoami(&Client::new(config).unwrap()).await.unwrap();
     assert_eq!(server.connections().accepted, opened, "clients with equal plugins share connections");
+}
+
+/// Returns an id token with this expiry.
+fn id_token(exp: u64, name: &str) -> String {
+    format!("e30.{}.{name}", BASE64_URL_SAFE_NO_PAD.encode(format!(r#"{{"exp":{exp}}}"#)))
+}
+
+/// Starts an issuer that returns these id tokens in turn, each with a new refresh token. It accepts a refresh token once.
+async fn issuer(id_tokens: Vec<String>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let discovery = format!(r#"{{"token_endpoint":"{url}/token"}}"#);
+    tokio::spawn(async move {
+        let mut id_tokens = id_tokens.into_iter().enumerate();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = String::new();
+            let mut buffer = [0; 4096];
+            while !request.starts_with("GET") && !request.contains("grant_type") || !request.contains("\r\n\r\n") {
+                let length = stream.read(&mut buffer).await.unwrap();
+                if length == 0 {
+                    break;
+                }
+                request.push_str(&String::from_utf8_lossy(&buffer[..length]));
+            }
+            let (code, body) = if request.starts_with("GET /.well-known/openid-configuration ") {
+                (200, discovery.clone())
+            } else {
+                match id_tokens.next() {
+                    Some((index, token)) if request.contains(&format!("refresh_token=refresh-{index}")) => {
+                        (200, format!(r#"{{"id_token":"{token}","refresh_token":"refresh-{}"}}"#, index + 1))
+                    }
+                    _ => (400, r#"{"error":"invalid_grant"}"#.to_owned()),
+                }
+            };
+            let head = format!("HTTP/1.1 {code} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+            // A client may close early.
+            let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
+            let _ = stream.shutdown().await;
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn oid_005_refreshed_tokens_authenticate_and_are_written_to_the_kubeconfig() {
+    const VALID: u64 = 4_102_444_800;
+    let (first, second) = (id_token(VALID, "Zmlyc3Q"), id_token(VALID, "c2Vjb25k"));
+    let server = guarded(&[(&first, "ann"), (&second, "ann-renewed")]).await;
+    let issuer = issuer(vec![first.clone(), second.clone()]).await;
+    let kubeconfig = format!(
+        "clusters: [{{name: c, cluster: {{server: '{}', certificate-authority-data: {}}}}}]
+users:
+- name: ann
+  user:
+    auth-provider:
+      name: oidc
+      config: {{idp-issuer-url: '{issuer}', client-id: c, id-token: {}, refresh-token: refresh-0}}
+contexts: [{{name: it, context: {{cluster: c, user: ann}}}}]
+current-context: it
+",
+        server.url(),
+        BASE64_STANDARD.encode(server.ca_pem().unwrap()),
+        id_token(1, "b2xk"),
+    );
+    let file = TokenFile::new("oidc", &kubeconfig);
+    let stored = || {
+        let config = Kubeconfig::parse(&std::fs::read_to_string(&file.0).unwrap()).unwrap();
+        let settings = &config.users["ann"].auth_provider.as_ref().unwrap().config;
+        (settings["id-token"].expose().to_owned(), settings["refresh-token"].expose().to_owned())
+    };
+    let tap = Tap::default();
+    let client = tap.client(Config::from_kubeconfig_file(&file.0, &Overrides::default()).unwrap());
+    assert_eq!(whoami(&client).await.unwrap().name, "ann");
+    assert_eq!(stored(), (first.clone(), "refresh-1".to_owned()));
+
+    server.faults().add(evenkeel_apiserver::Faults::parse("status:code=401,times=1").unwrap());
+    let before = tap.attempts().len();
+    client.core_v1().config_maps("default").create(&config_map("a")).await.unwrap();
+    let attempts = tap.attempts().split_off(before);
+    let tokens: Vec<_> = attempts.iter().map(|attempt| attempt.authorization.clone().unwrap()).collect();
+    assert_eq!(tokens, [format!("Bearer {first}"), format!("Bearer {second}")], "a 401 refreshes");
+    assert_eq!(whoami(&client).await.unwrap().name, "ann-renewed");
+    assert_eq!(stored(), (second.clone(), "refresh-2".to_owned()));
+
+    // Another program of the same user needs no refresh.
+    let other = Client::new(Config::from_kubeconfig_file(&file.0, &Overrides::default()).unwrap()).unwrap();
+    assert_eq!(whoami(&other).await.unwrap().name, "ann-renewed");
 }
 
 /// The test that this program runs again in a process with its own environment.

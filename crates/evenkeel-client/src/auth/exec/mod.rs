@@ -17,7 +17,6 @@ mod plugin;
 mod policy;
 mod program;
 mod protocol;
-mod redact;
 mod registry;
 mod run;
 mod terminal;

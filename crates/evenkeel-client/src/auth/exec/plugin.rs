@@ -11,12 +11,13 @@ use zeroize::Zeroizing;
 
 use super::error::ExecProblem;
 use super::hint::HintLimiter;
-use super::redact::Redactor;
 use super::{ExecPlugin, ExecPolicy, metrics, program, protocol, run, terminal};
 use crate::auth::credentials::bearer;
 use crate::auth::error::CredentialProblem;
+use crate::auth::redact::Redactor;
 use crate::auth::refresh::{CredentialSource, Fetched, Fetching};
 use crate::auth::wall_clock::{self, lifetime};
+use crate::secret::Secret;
 use crate::tls::{ClientIdentity, IdentitySlot};
 
 /// How often requests update the metric of the certificate's remaining time, in seconds.
@@ -46,7 +47,7 @@ impl PluginSource {
             policy: policy.clone(),
             cluster,
             identity,
-            redactor: Redactor::new(plugin),
+            redactor: redactor(plugin),
             hints: Mutex::default(),
             shown: AtomicI64::new(0),
         }
@@ -167,6 +168,18 @@ impl Drop for PluginSource {
     }
 }
 
-fn authorization(token: &crate::secret::Secret) -> Result<HeaderValue, ExecProblem> {
+fn authorization(token: &Secret) -> Result<HeaderValue, ExecProblem> {
     bearer(token).map_err(|_| ExecProblem::output("its token holds a line break or another control character"))
+}
+
+/// Returns a redactor of the values of the plugin's arguments and variables.
+pub(super) fn redactor(plugin: &ExecPlugin) -> Redactor {
+    let values = plugin.env.iter().map(|(_, value)| value.clone());
+    let args = plugin.args.iter().filter_map(|arg| match arg.expose().split_once('=') {
+        Some((_, value)) => Some(Secret::new(value)),
+        // The name of an option.
+        None if arg.expose().starts_with('-') => None,
+        None => Some(arg.clone()),
+    });
+    Redactor::new(values.chain(args))
 }

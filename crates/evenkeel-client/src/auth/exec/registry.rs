@@ -1,7 +1,6 @@
 //! [`ExecCredentials`]: the plugins of this process, shared by clients with equal settings.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 use zeroize::Zeroizing;
@@ -9,14 +8,11 @@ use zeroize::Zeroizing;
 use super::plugin::PluginSource;
 use super::{ExecPlugin, protocol};
 use crate::auth::refresh::Refresher;
+use crate::auth::registry::CredentialRegistry;
 use crate::config::{Config, ConfigError, Pem};
 use crate::secret::Secret;
 use crate::small_file;
 use crate::tls::{Digest, IdentitySlot, MAX_PEM, digest};
-
-/// The most plugins that are kept. The least recently requested one is dropped beyond that; its clients keep it, and
-/// only later clients get another.
-const MOST: usize = 64;
 
 /// A plugin with its current credential.
 #[derive(Debug)]
@@ -26,12 +22,8 @@ pub(crate) struct ExecCredentials {
     pub(crate) identity: Arc<IdentitySlot>,
 }
 
-/// The plugins in use, the most recently requested last. Kept after their last client is dropped, so that a program
-/// that creates a client for every task does not run the plugin for every task.
-#[derive(Default)]
-pub(super) struct PluginRegistry {
-    entries: Mutex<VecDeque<(Digest, Arc<ExecCredentials>)>>,
-}
+/// The plugins in use.
+pub(super) type PluginRegistry = CredentialRegistry<Arc<ExecCredentials>>;
 
 impl ExecCredentials {
     /// Returns the credentials of this plugin for the cluster of this configuration: those in use, or new ones. Runs
@@ -50,18 +42,11 @@ impl PluginRegistry {
     ) -> Result<Arc<ExecCredentials>, ConfigError> {
         let cluster = plugin.provide_cluster_info.then(|| cluster(config, plugin)).transpose()?;
         let key = key(config, plugin, cluster.as_ref());
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = entries.iter().position(|(digest, _)| *digest == key).and_then(|index| entries.remove(index));
-        let (_, credentials) = found.unwrap_or_else(|| {
+        self.get_or_create(key, || {
             let identity = IdentitySlot::new();
             let source = PluginSource::new(plugin, &config.exec_policy, cluster, Arc::clone(&identity));
-            (key, Arc::new(ExecCredentials { refresher: Refresher::new(source), identity }))
-        });
-        entries.push_back((key, Arc::clone(&credentials)));
-        let dropped = if entries.len() > MOST { entries.pop_front() } else { None };
-        drop(entries);
-        drop(dropped);
-        Ok(credentials)
+            Ok(Arc::new(ExecCredentials { refresher: Refresher::new(source), identity }))
+        })
     }
 }
 

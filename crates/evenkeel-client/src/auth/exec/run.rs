@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use super::ExecPlugin;
 use super::error::ExecProblem;
 use super::protocol::EXEC_INFO;
-use super::redact::Redactor;
+use crate::auth::redact::Redactor;
 use crate::secret::Secret;
 
 /// The most that a plugin may print. Credentials have a few KiB.

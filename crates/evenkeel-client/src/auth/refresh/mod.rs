@@ -1,4 +1,4 @@
-//! [`Refresher`]: keeps one credential current, for exec plugins and for token sources.
+//! [`Refresher`]: keeps one credential current, for exec plugins, OIDC providers and token sources.
 
 use std::future::Future;
 use std::pin::{Pin, pin};

@@ -1,12 +1,12 @@
 //! Turns a kubeconfig and overrides into a [`Config`].
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::validate::{check_cluster, check_namespace, check_user};
 use super::{Cluster, Data, Exec, ExecEnv, Kubeconfig, Opaque, Overrides, User};
-use crate::auth::{ExecApiVersion, ExecPlugin, InteractiveMode};
+use crate::auth::{ExecApiVersion, ExecPlugin, InteractiveMode, OidcProvider};
 use crate::config::{
     Auth, Chosen, Config, ConfigError, Connections, EntryKind, Identity, Impersonate, KubeconfigFiles, Pem, PrivateKey,
     Proxy, ProxyUrl, ServerUrl,
@@ -21,6 +21,8 @@ pub(crate) struct Selected {
     pub(crate) cluster: Cluster,
     pub(crate) user_name: String,
     pub(crate) user: User,
+    /// The file that the user was read from, if the kubeconfig is from files.
+    pub(crate) user_file: Option<PathBuf>,
     pub(crate) namespace: Option<String>,
 }
 
@@ -115,11 +117,12 @@ impl Selected {
             }
             _ => Ok(None),
         };
+        let provider = oidc_provider(&self.user_name, &self.user, self.user_file);
         config.tls.identity = identity(&mut self.user);
         config.impersonate = impersonate(&mut self.user);
         config.auth = match plugin {
             Ok(Some(plugin)) => Auth::exec(plugin),
-            Ok(None) => auth(self.user),
+            Ok(None) => provider.map_or_else(|| auth(self.user), Auth::oidc),
             Err(error) => {
                 errors.push(error);
                 Auth::None
@@ -186,8 +189,6 @@ fn auth(user: User) -> Auth {
     }
 }
 
-const NOT_YET: &str = "not supported yet; use an exec plugin such as kubectl-oidc_login, or a TokenSource";
-
 /// The extension of a cluster with the settings of its exec plugin.
 const EXEC_EXTENSION: &str = "client.authentication.k8s.io/exec";
 
@@ -222,13 +223,28 @@ fn exec_plugin(
     Ok(Some(plugin))
 }
 
-/// Returns an error if the user has a provider. An exec plugin beside static credentials is ignored.
+/// Returns the OIDC provider of a user; `None` if it is invalid, which was reported before. As in client-go a token or a
+/// password takes precedence, and a client certificate is used in addition.
+fn oidc_provider(name: &str, user: &User, file: Option<PathBuf>) -> Option<OidcProvider> {
+    let settings = &user.auth_provider.as_ref().filter(|provider| provider.is_oidc())?.config;
+    if user.token.is_some() || user.token_file.is_some() || user.username.is_some() {
+        tracing::debug!(user = name, "OIDC provider not needed; the user has other credentials");
+        return None;
+    }
+    let provider = OidcProvider::from_settings(settings).ok()?;
+    Some(match file {
+        Some(file) => provider.stored_in(file, name),
+        None => provider,
+    })
+}
+
+/// Returns an error if the user has a provider that does not exist any more. An exec plugin beside static credentials is
+/// ignored.
 fn unsupported(name: &str, user: &User) -> Option<ConfigError> {
     let unsupported = |mechanism: String, state| ConfigError::Unsupported { user: name.to_owned(), mechanism, state };
-    if let Some(provider) = &user.auth_provider {
+    if let Some(provider) = user.auth_provider.as_ref().filter(|provider| !provider.is_oidc()) {
         let provider = provider.name.as_deref().unwrap_or_default();
         let state = match provider {
-            "oidc" => NOT_YET,
             "gcp" => "gone from Kubernetes; the exec plugin gke-gcloud-auth-plugin takes its place",
             "azure" => "gone from Kubernetes; the exec plugin kubelogin takes its place",
             "openstack" => "gone from Kubernetes; the exec plugin client-keystone-auth takes its place",
@@ -258,11 +274,12 @@ impl Config {
     /// Returns the configuration of this kubeconfig file and ignores `KUBECONFIG`. Connection settings of the
     /// environment apply; see [`Connections::from_env`].
     pub fn from_kubeconfig_file(path: impl AsRef<Path>, overrides: &Overrides) -> Result<Self, ConfigError> {
-        let config = KubeconfigFiles::explicit(path.as_ref()).load().into_config()?.config(overrides)?;
+        let config = KubeconfigFiles::explicit(path.as_ref()).load().select(overrides)?.into_config(overrides)?;
         Ok(Config { connections: Connections::from_env(), ..config })
     }
 
     /// Returns the configuration of this kubeconfig text. Relative paths are resolved against the current directory.
+    /// Refreshed tokens of an OIDC provider cannot be written to a text; see [`OidcProvider::with_store`].
     /// Use [`Config::from_untrusted`] for a text from an untrusted source. Connection settings of the environment
     /// apply; see [`Connections::from_env`].
     pub fn from_kubeconfig_str(text: &str, overrides: &Overrides) -> Result<Self, ConfigError> {

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
-use super::Kubeconfig;
 use super::merge::{Origins, merge};
 use super::text::{MAX_BYTES, parse_bytes};
+use super::{Kubeconfig, Overrides, Selected};
 use crate::config::{ConfigError, EntryKind, Environment};
 
 /// The kubeconfig files in order of precedence.
@@ -113,6 +113,15 @@ impl Loaded {
     pub fn into_config(self) -> Result<Kubeconfig, ConfigError> {
         ConfigError::collect(self.errors)?;
         Ok(self.config)
+    }
+
+    /// Selects from the kubeconfig if every file was read. The file that the user was read from is known then.
+    pub(crate) fn select(self, overrides: &Overrides) -> Result<Selected, ConfigError> {
+        ConfigError::collect(self.errors)?;
+        let mut selected = self.config.select(overrides)?;
+        let file = self.origins.of(EntryKind::User, &selected.user_name);
+        selected.user_file = file.and_then(|file| std::path::absolute(file).ok());
+        Ok(selected)
     }
 
     /// Returns the file that an entry was read from.

@@ -3,7 +3,9 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::{Cluster, Kubeconfig, User};
+use crate::auth::OIDC_CERTIFICATE_AUTHORITY;
 use crate::config::ConfigError;
+use crate::secret::Secret;
 
 impl Cluster {
     fn paths(&mut self) -> impl Iterator<Item = (&'static str, &mut PathBuf)> {
@@ -23,10 +25,17 @@ impl User {
     fn program(&mut self) -> Option<&mut String> {
         self.exec.as_mut()?.command.as_mut().filter(|command| command.contains(std::path::is_separator))
     }
+
+    /// Returns the path of the CA of an OIDC issuer.
+    fn issuer_ca(&mut self) -> Option<&mut Secret> {
+        let provider = self.auth_provider.as_mut().filter(|provider| provider.is_oidc())?;
+        provider.config.get_mut(OIDC_CERTIFICATE_AUTHORITY).filter(|path| !path.is_empty())
+    }
 }
 
 impl Kubeconfig {
-    /// Resolves relative paths against this directory: certificates, keys, token files, and commands given as a path.
+    /// Resolves relative paths against this directory: certificates, keys, token files, the CA of an OIDC issuer, and
+    /// commands given as a path.
     pub fn resolve_paths(&mut self, directory: &Path) {
         // Joining paths cannot fail.
         let _: Result<(), ConfigError> = self.each_path(|_, path| {
@@ -93,6 +102,11 @@ impl Kubeconfig {
         for (name, user) in &mut self.users {
             for (field, path) in user.paths() {
                 visit(format!("{field} of user {name:?}"), path)?;
+            }
+            if let Some(text) = user.issuer_ca() {
+                let mut path = PathBuf::from(text.expose());
+                visit(format!("{OIDC_CERTIFICATE_AUTHORITY} of user {name:?}"), &mut path)?;
+                *text = Secret::new(path.to_string_lossy());
             }
             if let Some(command) = user.program() {
                 let mut path = PathBuf::from(&*command);

@@ -141,6 +141,13 @@ structure! {
     }
 }
 
+impl AuthProvider {
+    /// Returns whether this is the only provider that clients still have.
+    pub(super) fn is_oidc(&self) -> bool {
+        self.name.as_deref() == Some("oidc")
+    }
+}
+
 optional!(Exec);
 optional!(AuthProvider);
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::choose::server_of;
 use super::{Cluster, Data, Exec, Kubeconfig, User};
-use crate::config::{ConfigError, EntryKind, ProxyUrl};
+use crate::auth::OidcProvider;
+use crate::config::{ConfigError, EntryKind, Pem, ProxyUrl};
 
 impl Kubeconfig {
     /// Checks all entries, selected or not: dangling references, fields that exclude or require each other, invalid
@@ -113,6 +114,15 @@ pub(super) fn check_user(name: &str, user: &User) -> Vec<ConfigError> {
             check.refuse("has both exec and auth-provider");
         }
         check.exec(exec);
+    }
+    if let Some(provider) = user.auth_provider.as_ref().filter(|provider| provider.is_oidc()) {
+        match OidcProvider::from_settings(&provider.config) {
+            Ok(OidcProvider { ca: Some(Pem::File(path)), .. }) => {
+                check.readable("the certificates of the issuer", &path)
+            }
+            Ok(_) => {}
+            Err(problems) => problems.into_iter().for_each(|problem| check.refuse(problem)),
+        }
     }
     check.errors
 }

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::auth::exec::hint::HintLimiter;
+use crate::auth::exec::plugin::redactor;
 use crate::auth::exec::program::{Unresolved, resolve};
-use crate::auth::exec::redact::Redactor;
 use crate::auth::exec::registry::PluginRegistry;
 use crate::auth::exec::{protocol, terminal};
 use crate::config::{Auth, Identity, Pem, PrivateKey, Proxy};
@@ -247,7 +247,7 @@ fn sec_27_stderr_is_shown_without_secrets() {
     let mut plugin = sh("true");
     plugin.args = ["get-token", "--password=hunter22", "--cluster-name", "demo-cluster"].map(Secret::new).to_vec();
     plugin.env = vec![("PASSWORD".into(), "correct horse".into()), ("SHORT".into(), "no".into())];
-    let redactor = Redactor::new(&plugin);
+    let redactor = redactor(&plugin);
     let shown = |text: &str| redactor.redact(text, false);
     assert_eq!(shown("error: no such user\n  try --cluster-name\n"), "error: no such user try --cluster-name");
     assert_eq!(shown("hunter22, correct horse!"), "[redacted], [redacted]!");

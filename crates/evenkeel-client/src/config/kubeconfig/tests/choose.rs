@@ -347,10 +347,13 @@ fn exe_005_a_plugin_has_the_settings_of_the_kubeconfig() {
 }
 
 #[test]
-fn sec_33_removed_providers_are_reported_with_their_replacement() {
-    for (name, replacement) in
-        [("oidc", "not supported yet"), ("gcp", "gke-gcloud-auth-plugin"), ("azure", "kubelogin"), ("x", "exec plugin")]
-    {
+fn oid_006_sec_33_removed_providers_are_reported_with_their_replacement() {
+    for (name, replacement) in [
+        ("oidc", "without idp-issuer-url"),
+        ("gcp", "gke-gcloud-auth-plugin"),
+        ("azure", "kubelogin"),
+        ("x", "exec plugin"),
+    ] {
         let error = refused(SERVER, &format!("auth-provider: {{name: {name}}}"));
         assert!(error.contains(name) && error.contains(replacement), "{error}");
     }

@@ -45,6 +45,8 @@ current-context: gone
         "\"plugins\" has a variable without a name",
         "\"plugins\" has an exec.interactiveMode",
         "\"plugins\" has both exec and auth-provider",
+        "\"plugins\" has an oidc auth-provider without idp-issuer-url",
+        "\"plugins\" has an oidc auth-provider without client-id",
         "\"mode\" has exec without interactiveMode",
         "the cluster \"nowhere\"",
         "the user \"noone\"",
@@ -54,7 +56,7 @@ current-context: gone
     ] {
         assert!(shown.contains(expected), "{expected}: {shown}");
     }
-    assert_eq!(error.iter().count(), 24, "{shown}");
+    assert_eq!(error.iter().count(), 26, "{shown}");
     assert!(!shown.contains("canary"), "{shown}");
 }
 

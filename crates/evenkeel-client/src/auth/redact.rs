@@ -1,8 +1,6 @@
-//! [`Redactor`]: what a plugin printed to stderr, without secrets.
+//! [`Redactor`]: what a plugin printed to stderr, or an OIDC issuer returned with an error, without secrets.
 
 use crate::secret::Secret;
-
-use super::ExecPlugin;
 
 const REDACTED: &str = "[redacted]";
 /// The shortest value that is searched for. Shorter ones would blank out words.
@@ -10,7 +8,7 @@ const SHORTEST_SECRET: usize = 6;
 /// The length from which a word with letters and digits is taken for a token.
 const TOKEN: usize = 32;
 
-/// Removes from a text: the values of the plugin's arguments and variables, PEM blocks, and words that look like tokens.
+/// Removes from a text: known secrets, PEM blocks, and words that look like tokens.
 /// Control characters, which could change the terminal that shows a log, become spaces.
 #[derive(Debug)]
 pub(super) struct Redactor {
@@ -19,15 +17,10 @@ pub(super) struct Redactor {
 }
 
 impl Redactor {
-    pub(super) fn new(plugin: &ExecPlugin) -> Self {
-        let values = plugin.env.iter().map(|(_, value)| value.clone());
-        let args = plugin.args.iter().filter_map(|arg| match arg.expose().split_once('=') {
-            Some((_, value)) => Some(Secret::new(value)),
-            // The name of an option.
-            None if arg.expose().starts_with('-') => None,
-            None => Some(arg.clone()),
-        });
-        let mut secrets: Vec<Secret> = values.chain(args).filter(|it| it.expose().len() >= SHORTEST_SECRET).collect();
+    /// Returns a redactor of these secrets. Short ones are not searched for.
+    pub(super) fn new(secrets: impl IntoIterator<Item = Secret>) -> Self {
+        let mut secrets: Vec<Secret> =
+            secrets.into_iter().filter(|secret| secret.expose().len() >= SHORTEST_SECRET).collect();
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.expose().len()));
         Redactor { secrets }
     }
