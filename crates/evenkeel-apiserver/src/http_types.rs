@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use evenkeel_base::channels::BoxIo;
 use http_body::Frame;
 
 /// An authenticated user.
@@ -45,6 +46,8 @@ pub(crate) enum HandlerOutcome {
         /// The timeout of the request, if it has one (URL-10).
         allotted: Option<Duration>,
     },
+    /// The connection is upgraded.
+    Upgrade(Upgrade),
     /// A long operation that yields. The caller lets other tasks run, then calls the continuation.
     Unfinished(Box<dyn FnOnce() -> HandlerOutcome + Send>),
 }
@@ -58,9 +61,17 @@ impl HandlerOutcome {
                 HandlerOutcome::Response(response)
             }
             HandlerOutcome::Unfinished(rest) => HandlerOutcome::Unfinished(Box::new(move || rest().with(edit))),
-            waiting @ HandlerOutcome::AwaitRevision { .. } => waiting,
+            other @ (HandlerOutcome::AwaitRevision { .. } | HandlerOutcome::Upgrade(_)) => other,
         }
     }
+}
+
+/// The response that upgrades a connection, and what runs on it.
+pub(crate) struct Upgrade {
+    /// The headers of the response.
+    pub(crate) headers: http::HeaderMap,
+    /// Runs on the upgraded connection until it ends.
+    pub(crate) run: Box<dyn FnOnce(BoxIo) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>,
 }
 
 /// The body of a response.

@@ -14,6 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::engine::{ApiEngine, ControllerTiming, Settings, SigningKey, Snapshot};
 use crate::env::Env;
+use crate::exec::ProcessHandler;
 use crate::faults::{Clock, Faults, StoreControl};
 use crate::http_types::User;
 use crate::install::{self, CrdSource, InstallError};
@@ -21,6 +22,7 @@ use crate::kubeconfig::{Credential, Kubeconfig, write_private};
 use crate::listener::auth::{Authenticator, Tokens, admin, authenticated};
 use crate::listener::http::{ConnectionCounts, ListenerHandle, listen};
 use crate::listener::service::{Caller, InProcess, ServerShared};
+use crate::listener::sessions::Sessions;
 use crate::listener::tls::{Identity, TlsError, provider};
 use crate::listener::{FaultEndpoint, Handler, RequestLog, RequestRecord};
 use crate::logs::PodLogs;
@@ -261,6 +263,7 @@ impl std::fmt::Debug for ApiServer {
 impl Drop for ApiServer {
     fn drop(&mut self) {
         self.shared.handler.close_watches();
+        self.shared.sessions.abort();
     }
 }
 
@@ -352,6 +355,35 @@ impl Builder {
     /// Behaves like this release where releases differ. The default is the newest.
     pub fn version(mut self, version: ServerVersion) -> Self {
         self.settings.version = version;
+        self
+    }
+
+    /// Runs the commands of `pods/X/exec`: a closure, or [`ScriptedCommands`](crate::ScriptedCommands). Without a handler,
+    /// exec is refused with 501.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), evenkeel_apiserver::StartError> {
+    /// use evenkeel_apiserver::{ApiServer, ContainerProcess, ExitStatus};
+    ///
+    /// let cat = |mut process: ContainerProcess| async move {
+    ///     if let (Some(stdin), Some(stdout)) = (&mut process.stdin, &mut process.stdout) {
+    ///         let _ = tokio::io::copy_buf(stdin, stdout).await;
+    ///     }
+    ///     ExitStatus::SUCCESS
+    /// };
+    /// let server = ApiServer::builder().exec(cat).start().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn exec(mut self, handler: impl ProcessHandler) -> Self {
+        self.settings.processes.exec = Some(Arc::new(handler));
+        self
+    }
+
+    /// Runs the processes that clients of `pods/X/attach` attach to. Without a handler, attach is refused with 501.
+    pub fn attach(mut self, handler: impl ProcessHandler) -> Self {
+        self.settings.processes.attach = Some(Arc::new(handler));
         self
     }
 
@@ -460,6 +492,7 @@ impl Builder {
             faults: Faults::new(Some(store), Some(Arc::clone(&self.clock))),
             fault_endpoint: fault_endpoint_token.as_ref().map(|token| FaultEndpoint::new(&token.0)),
             request_log: RequestLog::default(),
+            sessions: Sessions::default(),
             started: self.clock.monotonic(),
             env: self.clock,
             handler: Arc::clone(&handler),

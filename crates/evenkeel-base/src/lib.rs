@@ -1,17 +1,20 @@
 //! Building blocks that several evenkeel crates share.
 //!
-//! Everything but `http` is sans-IO: time and random numbers are arguments, so callers run in virtual time and in
+//! Everything but `channels` and `http` is sans-IO: time and random numbers are arguments, so callers run in virtual time and in
 //! simulation.
 //!
 //! - [`Backoff`] and [`BackoffState`]: exponential backoff with a cap, jitter and a reset window.
 //! - [`TokenBucket`]: an exact token bucket.
 //! - [`Observers`]: a list of observers, unregistered by dropping an [`ObserverGuard`].
 //! - [`hash`]: golden ratio hash spreading.
+//! - `channels`: the channels of exec, attach and port-forward over a WebSocket, with the feature of that name.
 //! - `http`: the accept loop of an HTTP server, with the feature of that name.
 //!
 //! Programs depend on `evenkeel`, not on this crate.
 
 mod backoff;
+#[cfg(feature = "channels")]
+pub mod channels;
 pub mod hash;
 #[cfg(feature = "http")]
 pub mod http;

@@ -10,6 +10,7 @@ use http::{Method, StatusCode};
 use crate::config::ConfigError;
 use crate::discovery::DiscoveryError;
 use crate::paging::PagingError;
+use crate::remote::SessionError;
 use crate::rest::RequestError;
 use crate::retry::RetryError;
 use crate::transport::TransportError;
@@ -102,6 +103,13 @@ pub enum Error {
         request: RequestName,
         /// Where decoding failed.
         source: StreamError,
+    },
+    /// An exec, attach or port-forward session could not be opened, or failed.
+    Session {
+        /// The request.
+        request: RequestName,
+        /// What happened.
+        source: SessionError,
     },
     /// An object that was read does not fit its Rust type: the error of [`Obj::typed`](evenkeel_core::Obj::typed),
     /// converted by `?`. The request itself succeeded.
@@ -306,7 +314,8 @@ impl Error {
             | Error::Redirected { request, .. }
             | Error::Unreadable { request, .. }
             | Error::Decode { request, .. }
-            | Error::Stream { request, .. } => Some(request),
+            | Error::Stream { request, .. }
+            | Error::Session { request, .. } => Some(request),
         }
     }
 
@@ -341,6 +350,7 @@ impl fmt::Display for Error {
             Error::Unreadable { problem, .. } => write!(f, "the response cannot be decoded: {problem}"),
             Error::Decode { source, .. } => write!(f, "{source}"),
             Error::Stream { source, .. } => write!(f, "{source}"),
+            Error::Session { source, .. } => write!(f, "{source}"),
             Error::Typed(source) => write!(f, "{source}"),
             Error::Declined { name, source } => write!(f, "{name:?} was not written: {source}"),
             Error::Discovery(source) => write!(f, "{source}"),
@@ -362,6 +372,7 @@ impl std::error::Error for Error {
             Error::Transport { source, .. } => std::error::Error::source(source),
             Error::Decode { source, .. } => std::error::Error::source(source),
             Error::Stream { source, .. } => std::error::Error::source(source),
+            Error::Session { source, .. } => std::error::Error::source(source),
             Error::Typed(source) => std::error::Error::source(source),
             Error::Declined { source, .. } => source.source(),
             Error::Discovery(source) => std::error::Error::source(source),

@@ -21,6 +21,7 @@
 //! - [`Config`], from kubeconfigs and from inside a cluster, and [`Client`].
 //! - [`Api`], the verbs on the objects of a kind; accessors of every built-in [group](api::groups); kinds that are only
 //!   known at run time ([`Client::dynamic`], [`Client::scales`]); and [`Request`], which all of them are built on.
+//! - [`remote`]: processes in containers, with exec and attach.
 //! - [`discovery`]: groups, resources, names and schemas.
 //! - Helpers around requests: [`retry`](mod@retry), [`wait`], [`watch`] and [`paging`].
 //!
@@ -54,6 +55,7 @@ pub mod discovery;
 mod error;
 pub mod paging;
 pub mod reference;
+pub mod remote;
 pub mod rest;
 pub mod retry;
 mod secret;
@@ -76,6 +78,7 @@ pub use config::Config;
 pub use error::{Error, RequestName};
 pub use paging::Pager;
 pub use reference::ToReference;
+pub use remote::{Exec, RemoteProcess, SessionError, TerminalSize};
 pub use rest::{ByteStream, Lines, List, ListStream, Path, Query, Request, Response, WatchEnd, WatchStream};
 pub use retry::{Backoff, DEFAULT_BACKOFF, DEFAULT_RETRY, Retry, RetryError, retry, retry_on_conflict};
 pub use secret::Secret;

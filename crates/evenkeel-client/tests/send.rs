@@ -38,6 +38,9 @@ fn every_future_can_be_spawned() {
         send(async { pods.watch(&WatchParams::default()).await?.next().await.transpose() });
         send(pods.logs("a").into_future());
         send(pods.logs("a").stream());
+        send(pods.exec("a", ["b"]).into_future());
+        send(pods.exec("a", ["b"]).output());
+        send(async { pods.attach("a").await?.wait().await });
         send(pods.pages(&ListParams::default()).list());
         send(async { pods.pages(&ListParams::default()).stream().next().await });
         send(client.dynamic(info).get("a").into_future());

@@ -21,6 +21,7 @@
 //! | [`LabelSelector`], [`FieldSelector`] | selectors, with the grammar and the error texts of the API server |
 //! | [`WatchEvent`] | one event of a watch |
 //! | [`Status`], [`Reason`] | the API's error, with the predicates of client-go's `apierrors` |
+//! | [`ExitStatus`] | how a process in a container ended |
 //! | [`json`] | paths and values read from encoded JSON |
 //!
 //! # Guarantees
@@ -53,6 +54,7 @@ pub mod duration;
 #[cfg(not(feature = "internals"))]
 mod duration;
 mod error;
+mod exit;
 mod header;
 pub mod json;
 mod key;
@@ -69,9 +71,11 @@ mod resource;
 mod selector;
 pub mod status;
 mod stream;
+mod terminal;
 mod version;
 
 pub use error::{DecodeError, EncodeError, ProtobufError, StreamError, TypeMismatch, WireError};
+pub use exit::{ExitStatus, ExitStatusError};
 pub use header::{Header, OwnerRef};
 pub use key::{KeyError, ObjectKey};
 pub use obj::{Obj, Untyped, ValueError};
@@ -81,4 +85,5 @@ pub use selector::{
 };
 pub use status::{Reason, Status, StatusCause, StatusDetails, StatusMeta};
 pub use stream::{ListMeta, WatchEvent};
+pub use terminal::TerminalSize;
 pub use version::ResourceVersion;

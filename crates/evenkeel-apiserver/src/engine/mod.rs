@@ -6,7 +6,7 @@
 //! | `dispatch` | routes a request |
 //! | `verbs` | one file per verb: create, get, list, update, patch, apply, delete, watch |
 //! | `strategies` | what kinds add to the verbs: prepare, validate, after |
-//! | `subresources` | status, scale, binding, eviction, resize, log, token |
+//! | `subresources` | status, scale, binding, eviction, resize, log, exec, attach, token |
 //! | `controllers` | namespaces, definitions, expiry of events |
 //! | `request`, `options`, `decode`, `filter` | the parts of a request |
 //! | `view`, `response` | the parts of a response |
@@ -43,6 +43,7 @@ use self::target::Writer;
 use self::timers::TimerWheel;
 pub(crate) use self::view::encode;
 use crate::env::Env;
+use crate::exec::ProcessHandlers;
 use crate::faults::StoreControl;
 use crate::http_types::{ApiRequest, HandlerOutcome, User};
 use crate::listener::Handler;
@@ -105,6 +106,8 @@ pub(crate) struct Settings {
     pub(crate) signing_key: Option<SigningKey>,
     /// The static tokens, which a TokenReview recognises.
     pub(crate) static_tokens: Tokens,
+    /// The handlers of exec and attach.
+    pub(crate) processes: ProcessHandlers,
 }
 
 impl Default for Settings {
@@ -117,6 +120,7 @@ impl Default for Settings {
             snapshot: None,
             signing_key: None,
             static_tokens: Tokens::default(),
+            processes: ProcessHandlers::default(),
         }
     }
 }

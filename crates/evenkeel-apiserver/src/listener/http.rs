@@ -24,6 +24,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::auth::ClientCertificate;
 use super::service::{Caller, InProcess, Peer, ServerShared};
+use super::sessions::Sessions;
 use super::tls::Identity;
 use crate::faults::Orders;
 
@@ -247,7 +248,9 @@ async fn serve<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let peer = Arc::new(Peer { address, certificate });
+    let sessions = Sessions::default();
+    let peer = Arc::new(Peer { address, certificate, sessions: sessions.clone() });
+    let mut stopping = shutdown.clone();
     let has_request = AtomicBool::new(false);
     let has_request = &has_request;
     let service = service_fn(move |request: http::Request<Incoming>| {
@@ -255,7 +258,7 @@ async fn serve<S>(
         InProcess::new(Arc::clone(&shared), Caller::Network(Arc::clone(&peer))).serve(request)
     });
     let builder = protocols();
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     let mut connection = pin!(serve_connection(connection, shutdown));
     let mut first_head = pin!(sleep(FIRST_HEAD));
     let mut is_waiting = true;
@@ -265,7 +268,7 @@ async fn serve<S>(
                 if let Err(error) = ended {
                     tracing::debug!(peer = %address, %error, "connection ended");
                 }
-                return;
+                break;
             }
             () = &mut first_head, if is_waiting => {
                 is_waiting = false;
@@ -275,6 +278,11 @@ async fn serve<S>(
                 }
             }
         }
+    }
+    // An upgraded connection counts as open, and ends with this task.
+    tokio::select! {
+        () = sessions.finished() => {}
+        () = stopping.requested() => {}
     }
 }
 

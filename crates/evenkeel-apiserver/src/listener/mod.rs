@@ -17,6 +17,7 @@ mod impersonate;
 mod request_body;
 mod request_log;
 pub(crate) mod service;
+pub(crate) mod sessions;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tls;

@@ -7,25 +7,32 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use evenkeel_base::channels::UpgradedIo;
 use evenkeel_core::{Reason, Status};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::auth::{self, Authenticator, ClientCertificate};
 use super::fault_body::{CutAfterBytes, FaultInjectingWatch};
 use super::impersonate::impersonate;
 use super::request_body::{self, RequestBodyError};
+use super::sessions::Sessions;
 use super::{FaultEndpoint, Handler, RequestLog, RequestRecord, compress};
 use crate::env::{self, Env};
 use crate::faults::framing::Framing;
 use crate::faults::subject::Subject;
 use crate::faults::{Faults, Plan, RequestOutcome};
-use crate::http_types::{ApiRequest, Body, ConnectionCut, HandlerOutcome, User};
+use crate::http_types::{ApiRequest, Body, ConnectionCut, HandlerOutcome, Upgrade, User};
 use crate::negotiate::{status_response, status_response_to};
 
 /// The timeout of a request that waits for a revision that the store has not reached.
 const AWAIT_REVISION: Duration = Duration::from_secs(3);
+
+/// The buffer of an upgraded in-process connection, in each direction.
+const IN_PROCESS_BUFFER: usize = 64 * 1024;
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
@@ -37,6 +44,8 @@ pub(crate) struct ServerShared {
     pub(crate) faults: Faults,
     pub(crate) fault_endpoint: Option<FaultEndpoint>,
     pub(crate) request_log: RequestLog,
+    /// The upgraded connections of in-process callers.
+    pub(crate) sessions: Sessions,
     /// The monotonic time at which the server started.
     pub(crate) started: Duration,
 }
@@ -62,6 +71,8 @@ pub(crate) enum Caller {
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     pub(crate) certificate: ClientCertificate,
+    /// The upgraded connection.
+    pub(crate) sessions: Sessions,
 }
 
 /// The server as a tower service, without a socket.
@@ -155,10 +166,14 @@ impl InProcess {
         if plan.outcome == RequestOutcome::ReadThenDrop {
             return Err(ConnectionCut);
         }
+        let on_upgrade = parts.extensions.remove::<OnUpgrade>();
         let request = ApiRequest { method: parts.method, uri: parts.uri, headers: parts.headers, body, user };
-        let mut response = self.handle(&request).await;
+        let mut response = self.handle(&request, on_upgrade).await;
         if plan.outcome == RequestOutcome::HandleThenDrop {
             return Err(ConnectionCut);
+        }
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(response);
         }
         if matches!(self.caller, Caller::Network(_)) && compress::accepts_gzip(&request.headers) {
             response = compress::gzip(response);
@@ -223,7 +238,7 @@ impl InProcess {
 
     /// Passes the request to the engine, and again when the revision that it waits for is reached, or after the
     /// timeout.
-    async fn handle(&self, request: &ApiRequest) -> Response<Body> {
+    async fn handle(&self, request: &ApiRequest, on_upgrade: Option<OnUpgrade>) -> Response<Body> {
         let handler = &self.shared.handler;
         let mut deadline = None;
         let mut waited = false;
@@ -232,6 +247,7 @@ impl InProcess {
             let (revision, allotted) = loop {
                 match outcome {
                     HandlerOutcome::Response(response) => return response,
+                    HandlerOutcome::Upgrade(upgrade) => return self.upgrade(request, upgrade, on_upgrade),
                     HandlerOutcome::AwaitRevision { revision, allotted } => break (revision, allotted),
                     HandlerOutcome::Unfinished(rest) => {
                         tokio::task::yield_now().await;
@@ -253,6 +269,32 @@ impl InProcess {
                 return status_response_to(&request.headers, &request.uri, &status);
             }
         }
+    }
+
+    /// Starts the session of an upgraded connection.
+    fn upgrade(&self, request: &ApiRequest, upgrade: Upgrade, on_upgrade: Option<OnUpgrade>) -> Response<Body> {
+        let Upgrade { headers, run } = upgrade;
+        let mut response = Response::new(Body::whole(""));
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        *response.headers_mut() = headers;
+        match (&self.caller, on_upgrade) {
+            (Caller::InProcess(_), _) => {
+                let (server, client) = tokio::io::duplex(IN_PROCESS_BUFFER);
+                self.shared.sessions.spawn(run(Box::new(server)));
+                response.extensions_mut().insert(UpgradedIo::new(client));
+            }
+            (Caller::Network(peer), Some(on_upgrade)) => peer.sessions.spawn(async move {
+                match on_upgrade.await {
+                    Ok(upgraded) => run(Box::new(TokioIo::new(upgraded))).await,
+                    Err(error) => tracing::debug!(%error, "connection ended before its upgrade"),
+                }
+            }),
+            (Caller::Network(_), None) => {
+                let status = Status::bad_request("unable to upgrade: only HTTP/1.1 connections can be upgraded");
+                return status_response_to(&request.headers, &request.uri, &status);
+            }
+        }
+        response
     }
 
     fn finish(&self, headers: &mut HeaderMap, audit_id: Option<HeaderValue>) {

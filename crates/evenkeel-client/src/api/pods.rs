@@ -1,4 +1,4 @@
-//! The verbs of pods only: logs, eviction, binding, proxy.
+//! The verbs of pods only: logs, exec, attach, eviction, binding, proxy.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -16,6 +16,7 @@ use super::request::{ApiRequest, read_json, verb};
 use super::scope::{Addressable, Namespaced};
 use super::{Api, Subresource};
 use crate::error::Error;
+use crate::remote::Exec;
 use crate::rest::{ByteStream, Path, Request};
 use crate::wire::{ResponseShape, Wire};
 
@@ -37,6 +38,37 @@ impl Api<Pod, Namespaced> {
         Logs {
             request: self.request(Method::GET, Some(name), Some("log"), ResponseShape::Full).accept("text/plain, */*"),
         }
+    }
+
+    /// Runs a command in a container. Set the options, then await it for a [`RemoteProcess`](crate::RemoteProcess), or
+    /// collect its [`output`](Exec::output).
+    ///
+    /// ```
+    /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
+    /// let pods = client.core_v1().pods("default");
+    /// let output = pods.exec("web-0", ["cat", "/etc/hostname"]).container("app").output().await?;
+    /// println!("{}: {}", output.status, String::from_utf8_lossy(&output.stdout));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn exec<I>(&self, name: &str, command: I) -> Exec
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        let mut request = self.request(Method::GET, Some(name), Some("exec"), ResponseShape::Full).accept("*/*");
+        for argument in command {
+            let argument: String = argument.into();
+            request = request.query("command", argument);
+        }
+        Exec::new(request)
+    }
+
+    /// Attaches to the main process of a container. Set the options, then await it.
+    ///
+    /// Closing standard input ends it for the process too, if the container has `stdinOnce`.
+    pub fn attach(&self, name: &str) -> Exec {
+        Exec::new(self.request(Method::GET, Some(name), Some("attach"), ResponseShape::Full).accept("*/*"))
     }
 
     /// Evicts a pod. The server responds with 429 while a disruption budget does not allow it.

@@ -21,7 +21,7 @@ use super::throttle::Notice;
 use crate::auth::DebugHeaders;
 use crate::client::Client;
 use crate::error::{Error, RequestName};
-use crate::transport::{Body, BoxError, Lane, TransportError, TransportFault, gzip};
+use crate::transport::{Body, BoxError, Lane, TransportError, TransportFault, UpgradesConnection, gzip};
 use crate::wire::Negotiation;
 
 /// How much of a discarded response is read, so that its connection can be reused.
@@ -300,6 +300,9 @@ impl Execution<'_> {
         }
         if self.mode != ResponseMode::Whole {
             request.extensions_mut().insert(Lane::Streams);
+        }
+        if self.mode == ResponseMode::Upgrade {
+            request.extensions_mut().insert(UpgradesConnection);
         }
         if let Some(credentials) = self.client.credentials() {
             match credentials.apply(request.headers_mut()).await {

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use evenkeel_base::channels::{BoxIo, ClientHandshake, UpgradedIo};
 use evenkeel_core::ResourceInfo;
 use evenkeel_core::codec::{ApiKind, Codec};
 use evenkeel_core::duration;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, Uri};
+use http::{Method, StatusCode, Uri};
 use serde::Serialize;
 use tokio::time::Instant;
 use tracing::field::Empty;
@@ -32,6 +33,7 @@ use super::warnings::WarningHandler;
 use crate::auth::is_secret;
 use crate::client::Client;
 use crate::error::{Error, RequestName};
+use crate::remote::SessionError;
 use crate::transport::Body;
 use crate::wire::Negotiation;
 use crate::write_observer::PendingWrite;
@@ -317,6 +319,36 @@ impl Request {
             time.read(self.reader(codec).watch(info, response)).await
         };
         opening.instrument(span.clone()).await
+    }
+
+    /// Sends the request as the handshake of a WebSocket. Returns the connection and the chosen subprotocol.
+    pub(crate) async fn upgrade(mut self, protocols: &'static [&'static str]) -> Result<(BoxIo, &'static str), Error> {
+        let handshake = ClientHandshake::new(protocols);
+        for (name, value) in handshake.headers() {
+            self = self.header(name, &value);
+        }
+        let span = self.span();
+        let opening = async {
+            let UnreadResponse { response, codec, time } = self.execute(ResponseMode::Upgrade, &span).await?;
+            let failed = |source| Error::Session { request: self.name.clone(), source };
+            if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                let code = response.status();
+                time.read(self.reader(codec).whole(response)).await?;
+                return Err(failed(SessionError::NotUpgraded { code }));
+            }
+            let protocol = handshake.check(response.headers()).map_err(|error| failed(error.into()))?;
+            let io = response.extensions().get::<UpgradedIo>().and_then(UpgradedIo::take);
+            Ok((io.ok_or_else(|| failed(SessionError::NoConnection))?, protocol))
+        };
+        opening.instrument(span.clone()).await
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) fn name(&self) -> &RequestName {
+        &self.name
     }
 
     fn reader(&self, codec: Codec) -> ResponseReader<'_> {

@@ -24,6 +24,8 @@ pub(crate) enum ResponseMode {
     Stream,
     /// A watch.
     Watch,
+    /// An upgrade: the connection is passed on.
+    Upgrade,
 }
 
 /// The outcome of an attempt.
@@ -118,7 +120,7 @@ impl Retries {
                 let late = matches!(fault, TransportFault::ConnectTimeout | TransportFault::Timeout);
                 let again = match self.mode {
                     ResponseMode::Whole => self.safe && lost,
-                    ResponseMode::Stream => false,
+                    ResponseMode::Stream | ResponseMode::Upgrade => false,
                     ResponseMode::Watch => lost || late,
                 };
                 again.then_some(AFTER_FAULT)

@@ -75,6 +75,11 @@ impl Dialer {
         })
     }
 
+    /// Opens a connection for HTTP/1.1, whatever versions are configured: only HTTP/1.1 connections can be upgraded.
+    pub(crate) fn dial_http1(&self) -> Dialing {
+        Box::pin(Dialer { http: HttpVersions::Http1Only, ..self.clone() }.connect())
+    }
+
     async fn connect(self) -> Result<Dialed, TransportError> {
         let io = self.route.connect().await?;
         let Some(protection) = &self.protection else {
@@ -82,7 +87,10 @@ impl Dialer {
         };
         let host = self.route.host();
         let attempt = async {
-            let config = protection.material.for_handshake(Instant::now()).await;
+            let mut config = protection.material.for_handshake(Instant::now()).await;
+            if self.http == HttpVersions::Http1Only && config.alpn_protocols.iter().any(|protocol| protocol == b"h2") {
+                Arc::make_mut(&mut config).alpn_protocols = vec![b"http/1.1".to_vec()];
+            }
             handshake(config, protection.name.clone(), io, host).await
         };
         let Ok(stream) = timeout(protection.timeout, attempt).await else {

@@ -45,6 +45,10 @@ pub enum Lane {
     Streams,
 }
 
+/// Marks a request that upgrades its connection, in its extensions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UpgradesConnection;
+
 impl Lane {
     /// Returns the name in logs and metrics.
     pub(crate) fn name(self) -> &'static str {

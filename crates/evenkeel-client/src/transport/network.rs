@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::networks::RegistryEntry;
 use super::pool::Pool;
 use super::proxy::ProxyEnvironment;
-use super::{Body, ResponseFuture, SendRequest};
+use super::{Body, ResponseFuture, SendRequest, UpgradesConnection};
 use crate::config::{Config, ConfigError};
 use crate::tls::{Dialer, IdentitySlot};
 
@@ -40,6 +40,10 @@ impl SendRequest for Network {
             self.pool.retire();
         }
         let pool = self.pool.clone();
+        if request.extensions().get::<UpgradesConnection>().is_some() {
+            let dialing = self.dialer.dial_http1();
+            return Box::pin(async move { pool.upgrade(dialing, request).await.map_err(Into::into) });
+        }
         Box::pin(async move { pool.send(request).await.map_err(Into::into) })
     }
 }

@@ -55,7 +55,7 @@ impl ApiEngine {
 }
 
 /// Returns the container that the request names, or the only one.
-fn container(pod: &Value, name: &str, requested: Option<&str>) -> Result<String, Status> {
+pub(super) fn container(pod: &Value, name: &str, requested: Option<&str>) -> Result<String, Status> {
     let names = |list: &str| -> Vec<String> {
         let containers = pod.pointer(list).and_then(Value::as_array).into_iter().flatten();
         containers.filter_map(|container| Some(container.get("name")?.as_str()?.to_owned())).collect()

@@ -2,6 +2,7 @@
 
 pub(crate) mod log;
 mod pods;
+mod process;
 pub(crate) mod scale;
 pub(crate) mod service_account_token;
 
@@ -40,8 +41,8 @@ const SUBRESOURCES: &[(&str, &str, SubresourceKind)] = &[
     ("pods", "binding", SubresourceKind::Handler(ApiEngine::create_binding)),
     ("pods", "eviction", SubresourceKind::Handler(ApiEngine::create_eviction)),
     ("pods", "log", SubresourceKind::Handler(ApiEngine::log)),
-    ("pods", "attach", SubresourceKind::Handler(refuse_container_access)),
-    ("pods", "exec", SubresourceKind::Handler(refuse_container_access)),
+    ("pods", "attach", SubresourceKind::Handler(ApiEngine::attach)),
+    ("pods", "exec", SubresourceKind::Handler(ApiEngine::exec)),
     ("pods", "portforward", SubresourceKind::Handler(refuse_container_access)),
     ("pods", "proxy", SubresourceKind::Handler(refuse_container_access)),
     ("nodes", "proxy", SubresourceKind::Handler(refuse_container_access)),

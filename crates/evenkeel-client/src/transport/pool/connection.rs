@@ -103,6 +103,14 @@ impl HttpSettings {
         ))
     }
 
+    /// Performs the HTTP/1.1 handshake of a connection that is upgraded.
+    pub(super) async fn upgradable_http1(
+        &self,
+        wire: Wire,
+    ) -> Result<(http1::SendRequest<Body>, Connection), hyper::Error> {
+        self.http1.handshake(TokioIo::new(wire)).await
+    }
+
     /// Performs the HTTP/2 handshake. hyper spawns a task, which ends with the last stream.
     pub(super) async fn handshake_http2(
         &self,
@@ -172,7 +180,7 @@ pub(super) struct SharedConnection {
     task: Mutex<Option<Waker>>,
 }
 
-type Connection = http1::Connection<TokioIo<Wire>, Body>;
+pub(super) type Connection = http1::Connection<TokioIo<Wire>, Body>;
 
 struct DrivenConnectionState {
     /// `None` once it has ended.

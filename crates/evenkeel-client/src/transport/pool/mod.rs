@@ -47,6 +47,7 @@ mod connection;
 mod dial;
 mod lease;
 mod state;
+mod upgrade;
 mod wire;
 
 #[cfg(test)]

@@ -1,0 +1,66 @@
+//! `pods/X/exec` and `pods/X/attach`: checks the request and upgrades the connection (MSC-6).
+
+use std::sync::Arc;
+
+use evenkeel_base::channels::{ChannelProtocol, ServerHandshake};
+use evenkeel_core::Status;
+
+use super::log::container;
+use super::unsupported;
+use crate::engine::ApiEngine;
+use crate::engine::options::refuse_dry_run;
+use crate::engine::request::ResourceRequest;
+use crate::engine::target::WriteScope;
+use crate::exec::ProcessHandler;
+use crate::exec::session::{self, ProcessRequest};
+use crate::http_types::{HandlerOutcome, Upgrade};
+
+impl ApiEngine {
+    /// Serves `pods/X/exec`.
+    pub(super) fn exec(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+        let command: Vec<String> = request.query.all("command").map(str::to_owned).collect();
+        self.open_process(request, self.settings.processes.exec.as_ref(), command)
+    }
+
+    /// Serves `pods/X/attach`.
+    pub(super) fn attach(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+        self.open_process(request, self.settings.processes.attach.as_ref(), Vec::new())
+    }
+
+    fn open_process(
+        &self,
+        request: &ResourceRequest<'_>,
+        handler: Option<&Arc<dyn ProcessHandler>>,
+        command: Vec<String>,
+    ) -> Result<HandlerOutcome, Status> {
+        let (target, query) = (request.target(WriteScope::Main), request.query);
+        refuse_dry_run(query)?;
+        let Some(handler) = handler.cloned() else { return Err(unsupported(request)) };
+        let Some(record) = self.store.get(&target.resource.storage, &target.key()) else {
+            return Err(target.not_found());
+        };
+        let container = container(&record.value(), target.name, query.non_empty("container"))?;
+        let flag = |name| Ok::<_, Status>(query.bool(name)?.unwrap_or_default());
+        let (stdin, stdout, stderr, tty) = (flag("stdin")?, flag("stdout")?, flag("stderr")?, flag("tty")?);
+        if !stdin && !stdout && !stderr {
+            return Err(Status::bad_request("you must specify at least 1 of stdin, stdout, stderr"));
+        }
+        let handshake = ServerHandshake::accept(&request.http.headers, &ChannelProtocol::NAMES)
+            .map_err(|refusal| Status::bad_request(refusal.to_string()))?;
+        let process = ProcessRequest {
+            namespace: target.namespace.unwrap_or_default().to_owned(),
+            pod: target.name.to_owned(),
+            container,
+            command,
+            stdin,
+            stdout,
+            stderr,
+            tty,
+            protocol: ChannelProtocol::from_name(handshake.protocol).unwrap_or(ChannelProtocol::V4),
+        };
+        Ok(HandlerOutcome::Upgrade(Upgrade {
+            headers: handshake.headers,
+            run: Box::new(move |io| Box::pin(session::run(process, handler, io))),
+        }))
+    }
+}
