@@ -63,6 +63,12 @@ pub enum OidcProblem {
         /// Ten seconds before its expiry.
         at: Timestamp,
     },
+    /// Another program kept the kubeconfig locked.
+    #[error("the kubeconfig was locked by another program for {limit:?}")]
+    Locked {
+        /// The timeout.
+        limit: Duration,
+    },
     /// The new tokens could not be stored.
     #[error("the new tokens could not be stored: {0}")]
     Store(BoxError),

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use super::OidcProvider;
 use super::error::OidcProblem;
-use super::protocol::{self, TokenResponse};
+use super::protocol::{self, NO_ID_TOKEN, TokenResponse};
 use crate::auth::mask_location;
 use crate::auth::redact::Redactor;
 use crate::config::{Config, ConfigError, ServerUrl};
@@ -38,6 +38,13 @@ pub(super) fn connector(config: &Config, provider: &OidcProvider) -> Connector {
     })
 }
 
+/// The result of a refresh that the issuer granted.
+pub(super) struct Refreshed {
+    pub(super) id_token: Result<Secret, OidcProblem>,
+    /// The new refresh token, if the old one was replaced.
+    pub(super) rotated: Option<Secret>,
+}
+
 /// Refreshes tokens.
 pub(super) struct IssuerClient {
     issuer: ServerUrl,
@@ -60,7 +67,7 @@ impl IssuerClient {
     }
 
     /// Requests new tokens. The caller limits the time.
-    pub(super) async fn refresh(&self, refresh_token: &Secret) -> Result<TokenResponse, OidcProblem> {
+    pub(super) async fn refresh(&self, refresh_token: &Secret) -> Result<Refreshed, OidcProblem> {
         let redactor = Redactor::new(self.client_secret.iter().chain([refresh_token]).cloned());
         let Some(url) = protocol::discovery_url(&self.issuer) else {
             let problem = "it is no URL that can be requested".to_owned();
@@ -80,7 +87,9 @@ impl IssuerClient {
         *request.uri_mut() = found.token_endpoint.clone();
         *request.headers_mut() = headers;
         let response = send(&transport, request, &redactor).await?;
-        protocol::tokens(&response).map_err(|problem| response_problem(&found.token_endpoint, problem))
+        let useless = |problem| response_problem(&found.token_endpoint, problem);
+        let TokenResponse { id_token, refresh_token: rotated } = protocol::tokens(&response).map_err(useless)?;
+        Ok(Refreshed { id_token: id_token.ok_or_else(|| useless(NO_ID_TOKEN.to_owned())), rotated })
     }
 
     async fn transport_to(&self, server: &ServerUrl, url: &Uri) -> Result<Transport, OidcProblem> {

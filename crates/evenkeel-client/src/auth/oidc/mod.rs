@@ -43,15 +43,21 @@ pub use store::{OidcTokenStore, OidcTokens};
 /// - New tokens are stored before they are used: in the kubeconfig file that the user is from, or by an
 ///   [`OidcTokenStore`]. If that fails, requests fail, and the same tokens are stored again before the issuer is called
 ///   again. Without either, the id token is used until it expires, and a refresh is an error.
+/// - A new refresh token is stored even if the id token beside it is malformed, which is an error.
 /// - Tokens that another program stored in the kubeconfig are used before the issuer is called.
 /// - At most one refresh is in flight for all clients of the same user. After a failure the next one starts after a
 ///   pause, which doubles from one second to one minute.
 /// - Secrets are sent over TLS only, except to a loopback address. Redirects are errors. A refresh takes at most
 ///   30 seconds, a response has at most 1 MiB, and an error quotes at most 80 bytes of one, without secrets.
 ///
+/// - Programs that use this library do not refresh the tokens of one kubeconfig at the same time: its lock is held from
+///   reading the tokens to storing the new ones. The second program uses the tokens of the first.
+/// - A kubeconfig is replaced atomically, with mode 0600. A link stays a link, and unknown fields are kept.
+///
 /// # Not guaranteed
-/// - Two processes may refresh at the same time. If the issuer accepts each refresh token once, one of them fails, and
-///   finds the tokens of the other in the kubeconfig when it retries.
+/// - `kubectl` does not use that lock. If both refresh at the same time, and the issuer accepts each refresh token once,
+///   one of them fails; evenkeel finds the tokens of `kubectl` in the kubeconfig when it retries.
+/// - Comments in the kubeconfig are lost when tokens are stored, as in client-go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OidcProvider {

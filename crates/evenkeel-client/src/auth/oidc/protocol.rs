@@ -6,8 +6,7 @@ use bytes::Bytes;
 use form_urlencoded::{Serializer, byte_serialize};
 use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Uri};
-use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
 use super::is_protected;
@@ -16,7 +15,8 @@ use crate::config::{Config, ServerUrl};
 use crate::secret::Secret;
 
 const WELL_KNOWN: &str = "/.well-known/openid-configuration";
-const NO_ID_TOKEN: &str =
+/// The problem of a response without an id token.
+pub(super) const NO_ID_TOKEN: &str =
     "it has no id_token; the login must request the scope openid, and the issuer must support id tokens in refreshes";
 
 /// The part of a discovery document that a refresh needs.
@@ -29,10 +29,11 @@ pub(super) struct Discovery {
     pub(super) basic: bool,
 }
 
-/// The tokens that an issuer returned.
+/// The tokens that an issuer returned. A rotated refresh token counts even if there is no id token: the issuer may
+/// accept the previous one no more.
 #[derive(Debug)]
 pub(super) struct TokenResponse {
-    pub(super) id_token: Secret,
+    pub(super) id_token: Option<Secret>,
     /// The new refresh token, if the old one was replaced.
     pub(super) refresh_token: Option<Secret>,
 }
@@ -106,17 +107,12 @@ pub(super) fn refresh(
 
 /// Parses the response to a refresh. No problem repeats any of it.
 pub(super) fn tokens(response: &[u8]) -> Result<TokenResponse, String> {
-    #[derive(Deserialize)]
-    struct Tokens {
-        #[serde(default)]
-        id_token: Option<String>,
-        #[serde(default)]
-        refresh_token: Option<String>,
-    }
-    let Tokens { id_token, refresh_token } = serde_json::from_slice(response).map_err(|error| no_json(&error))?;
-    let secret = |text: Option<String>| text.filter(|text| !text.is_empty()).map(Secret::new);
-    let Some(id_token) = secret(id_token) else { return Err(NO_ID_TOKEN.to_owned()) };
-    Ok(TokenResponse { id_token, refresh_token: secret(refresh_token) })
+    let mut response: Map<String, Value> = serde_json::from_slice(response).map_err(|error| no_json(&error))?;
+    let mut secret = |name: &str| match response.remove(name) {
+        Some(Value::String(text)) if !text.is_empty() => Some(Secret::new(text)),
+        _ => None,
+    };
+    Ok(TokenResponse { id_token: secret("id_token"), refresh_token: secret("refresh_token") })
 }
 
 /// The error's own text quotes values.

@@ -7,18 +7,20 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::OidcProvider;
 use super::error::OidcProblem;
 use super::settings::{ID_TOKEN, NAME, REFRESH_TOKEN};
-use crate::config::kubeconfig::{AuthProvider, Kubeconfig};
+use crate::config::kubeconfig::{AuthProvider, Kubeconfig, KubeconfigLock};
 use crate::config::{ConfigError, KubeconfigFiles, ServerUrl};
 use crate::secret::Secret;
 use crate::transport::BoxError;
 
 /// How long storing or loading may take. A kubeconfig may be locked by another program.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a held lock is tried.
+const LOCK_POLL: Duration = Duration::from_millis(50);
 /// How often an edit is tried that another program interferes with.
 const ATTEMPTS: usize = 3;
 
@@ -26,7 +28,8 @@ const ATTEMPTS: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OidcTokens {
-    /// The new id token.
+    /// The new id token. If the issuer returned none that can be used, but a new refresh token: the previous id token,
+    /// which is empty if there was none.
     pub id_token: Secret,
     /// The refresh token of the next refresh: a new one if the issuer replaced it, else the previous one.
     pub refresh_token: Secret,
@@ -67,6 +70,10 @@ pub(super) enum TokenStore {
     Program(Arc<dyn ErasedStore>),
 }
 
+/// The lock of the kubeconfig during a refresh, if there is one. Released when the last clone is dropped.
+#[derive(Clone)]
+pub(super) struct RefreshLock(Option<Arc<KubeconfigLock>>);
+
 /// The tokens that are in a kubeconfig.
 pub(super) struct LoadedTokens {
     pub(super) id_token: Option<Secret>,
@@ -99,14 +106,36 @@ impl TokenStore {
         is_same.then_some(LoadedTokens { id_token: stored.id_token, refresh_token: stored.refresh_token })
     }
 
+    /// Locks the kubeconfig for a refresh, so that two programs do not refresh the same tokens: the second one would
+    /// send a refresh token that the issuer accepts no more.
+    ///
+    /// Polls, because a thread that waits for an operating-system lock cannot be cancelled.
+    pub(super) async fn lock(&self) -> Result<RefreshLock, OidcProblem> {
+        let TokenStore::Kubeconfig { file, .. } = self else { return Ok(RefreshLock(None)) };
+        let locking = async {
+            loop {
+                let files = KubeconfigFiles::explicit(file.clone());
+                match tokio::task::spawn_blocking(move || files.try_lock()).await {
+                    Ok(Ok(Some(lock))) => return Ok(RefreshLock(Some(Arc::new(lock)))),
+                    Ok(Ok(None)) => sleep(LOCK_POLL).await,
+                    Ok(Err(error)) => return Err(OidcProblem::Store(error.into())),
+                    Err(error) => return Err(OidcProblem::Store(error.into())),
+                }
+            }
+        };
+        timeout(TIMEOUT, locking).await.unwrap_or(Err(OidcProblem::Locked { limit: TIMEOUT }))
+    }
+
     /// Stores new tokens.
-    pub(super) async fn store(&self, tokens: &OidcTokens) -> Result<(), OidcProblem> {
+    pub(super) async fn store(&self, tokens: &OidcTokens, lock: &RefreshLock) -> Result<(), OidcProblem> {
         let stored = match self {
             TokenStore::None => return Err(OidcProblem::NoStore),
             TokenStore::Program(program) => timeout(TIMEOUT, program.store(tokens)).await,
             TokenStore::Kubeconfig { file, user } => {
-                let (file, user, tokens) = (file.clone(), user.clone(), tokens.clone());
-                let write = tokio::task::spawn_blocking(move || write(&file, &user, &tokens).map_err(BoxError::from));
+                let (file, user, tokens, lock) = (file.clone(), user.clone(), tokens.clone(), lock.clone());
+                let write = tokio::task::spawn_blocking(move || {
+                    write(&file, &user, &tokens, lock.0.as_deref()).map_err(BoxError::from)
+                });
                 timeout(TIMEOUT, write).await.map(|ended| ended.unwrap_or_else(|error| Err(error.into())))
             }
         };
@@ -118,18 +147,22 @@ impl TokenStore {
 }
 
 /// Writes tokens to the entry of a user, under the lock of the file. Blocks. No other field is changed.
-fn write(file: &Path, user: &str, tokens: &OidcTokens) -> Result<(), ConfigError> {
+fn write(file: &Path, user: &str, tokens: &OidcTokens, lock: Option<&KubeconfigLock>) -> Result<(), ConfigError> {
     let files = KubeconfigFiles::explicit(file);
     let mut attempt = 1;
     loop {
-        let written = files.edit(|config| match provider_of(config, user) {
+        let change = |config: &mut Kubeconfig| match provider_of(config, user) {
             Some(provider) => {
                 provider.config.insert(ID_TOKEN.to_owned(), tokens.id_token.clone());
                 provider.config.insert(REFRESH_TOKEN.to_owned(), tokens.refresh_token.clone());
                 true
             }
             None => false,
-        });
+        };
+        let written = match lock {
+            Some(lock) => files.edit_locked(lock, change),
+            None => files.edit(change),
+        };
         match written {
             Ok(true) => return Ok(()),
             Ok(false) => {

@@ -45,11 +45,20 @@ impl KubeconfigFiles {
         let Some(first) = self.paths().first() else {
             return Err(ConfigError::NotConfigured { looked: Vec::new(), contexts: Vec::new() });
         };
-        let default = self.paths().iter().position(|path| path.exists()).unwrap_or(0);
-        let home = self.paths().get(default).unwrap_or(first);
+        let home = self.paths().get(self.default_file()).unwrap_or(first);
         directory_of(home).and_then(|it| make_directories(&it)).map_err(|error| ConfigError::write(home, error))?;
 
-        let _locks = self.lock()?;
+        let lock = self.lock()?;
+        self.edit_locked(&lock, change)
+    }
+
+    /// Edits the files under a lock that is held already. See [`edit`](Self::edit).
+    pub(crate) fn edit_locked<T>(
+        &self,
+        _lock: &KubeconfigLock,
+        change: impl FnOnce(&mut Kubeconfig) -> T,
+    ) -> Result<T, ConfigError> {
+        let default = self.default_file();
         let mut files = self.paths().iter().map(|path| Found::read(path)).collect::<Result<Vec<_>, _>>()?;
         let (before, origins) = merge(files.iter().map(|file| (file.path.clone(), file.config.clone())));
         let mut after = before.clone();
@@ -65,19 +74,41 @@ impl KubeconfigFiles {
     }
 
     /// Locks all files in a fixed order, so that two edits cannot deadlock.
-    fn lock(&self) -> Result<Vec<Lock>, ConfigError> {
+    fn lock(&self) -> Result<KubeconfigLock, ConfigError> {
+        let locks = self.lock_each(|path| Lock::take(path).map(Some))?;
+        Ok(KubeconfigLock { _locks: locks.unwrap_or_default() })
+    }
+
+    /// Locks all files; returns `None` if another edit holds one of them. Blocks on the file system only.
+    pub(crate) fn try_lock(&self) -> Result<Option<KubeconfigLock>, ConfigError> {
+        Ok(self.lock_each(Lock::try_take)?.map(|locks| KubeconfigLock { _locks: locks }))
+    }
+
+    fn lock_each(&self, take: impl Fn(&Path) -> io::Result<Option<Lock>>) -> Result<Option<Vec<Lock>>, ConfigError> {
         let paths: BTreeSet<PathBuf> = self.paths().iter().map(|path| real(path)).collect();
         let mut locks = Vec::with_capacity(paths.len());
         for path in &paths {
-            match Lock::take(path) {
-                Ok(lock) => locks.push(lock),
+            match take(path) {
+                Ok(Some(lock)) => locks.push(lock),
+                Ok(None) => return Ok(None),
                 // A read-only directory cannot be locked. A write to it fails with its own error.
                 Err(error) if cannot_write(&error) => {}
                 Err(error) => return Err(ConfigError::write(path, error)),
             }
         }
-        Ok(locks)
+        Ok(Some(locks))
     }
+
+    /// Returns the index of the file for new entries.
+    fn default_file(&self) -> usize {
+        self.paths().iter().position(|path| path.exists()).unwrap_or(0)
+    }
+}
+
+/// The lock of an edit, held until it is dropped.
+#[derive(Debug)]
+pub(crate) struct KubeconfigLock {
+    _locks: Vec<Lock>,
 }
 
 fn cannot_write(error: &io::Error) -> bool {

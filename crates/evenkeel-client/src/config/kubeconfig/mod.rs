@@ -36,6 +36,7 @@ mod write;
 mod tests;
 
 pub(crate) use choose::{Selected, server_of};
+pub(crate) use edit::KubeconfigLock;
 pub use fields::{Data, Opaque};
 pub use load::{KubeconfigFiles, Loaded};
 pub use overrides::Overrides;

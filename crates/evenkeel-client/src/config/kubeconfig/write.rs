@@ -1,7 +1,7 @@
 //! Atomic writes of kubeconfigs, readable by the owner only.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -76,9 +76,23 @@ pub(super) struct Lock {
 
 impl Lock {
     pub(super) fn take(path: &Path) -> io::Result<Self> {
-        let file = private(OpenOptions::new().write(true).create(true).truncate(false)).open(beside(path, ".lock")?)?;
+        let file = Lock::open(path)?;
         file.lock()?;
         Ok(Lock { _file: file })
+    }
+
+    /// Returns `None` instead of waiting for another holder.
+    pub(super) fn try_take(path: &Path) -> io::Result<Option<Self>> {
+        let file = Lock::open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Lock { _file: file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn open(path: &Path) -> io::Result<File> {
+        private(OpenOptions::new().write(true).create(true).truncate(false)).open(beside(path, ".lock")?)
     }
 }
 

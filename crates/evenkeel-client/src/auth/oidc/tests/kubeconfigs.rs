@@ -76,10 +76,91 @@ async fn oid_005_new_tokens_are_written_to_the_file_that_the_user_is_from() {
     }
     assert_eq!(std::fs::read_to_string(&other).unwrap(), before);
     #[cfg(unix)]
-    assert_eq!(
-        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions()) & 0o777,
-        0o600
+    assert_eq!(mode(&path), 0o600);
+}
+
+/// Returns the access mode of a file.
+#[cfg(unix)]
+fn mode(path: &Path) -> u32 {
+    std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(path).unwrap().permissions()) & 0o777
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn oid_005_a_linked_kubeconfig_stays_a_link_and_becomes_private() {
+    let folder = Folder::new();
+    let target = folder.write("target", format!("# a comment\nmine: {{a: 1}}\n{}", kubeconfig(&jwt(5, "old"), "r")));
+    let link = folder.path("config");
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    std::fs::set_permissions(&target, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let config = Config::from_kubeconfig_file(&link, &Overrides::default()).unwrap();
+    let new = jwt(3600, "new");
+    let issuer = FakeIssuer::new([tokens(&new, None)]);
+    issuer.source(&provider_in(&config)).fetch().await.unwrap();
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!((stored(&target), mode(&target)), ((new, "r".to_owned()), 0o600));
+    let written = std::fs::read_to_string(&target).unwrap();
+    assert!(
+        written.contains("mine:") && !written.contains('#'),
+        "unknown fields are kept, comments are not: {written}"
     );
+}
+
+#[tokio::test]
+async fn oid_005_tokens_that_many_users_store_at_the_same_time_are_all_kept() {
+    let folder = Folder::new();
+    let names: Vec<String> = (0..10).map(|number| format!("user-{number}")).collect();
+    let entry = |name: &String| {
+        format!(
+            "- name: {name}\n  user: {{auth-provider: {{name: oidc, config: {{idp-issuer-url: '{ISSUER}', \
+             client-id: kube client, refresh-token: refresh-1}}}}}}\n"
+        )
+    };
+    let path = folder.write("config", format!("users:\n{}", names.iter().map(entry).collect::<String>()));
+    let mut tasks = tokio::task::JoinSet::new();
+    for name in &names {
+        let issuer = FakeIssuer::new([tokens(&jwt(3600, name), Some(&format!("refresh-of-{name}")))]);
+        let source = issuer.source(&provider().stored_in(&path, name));
+        tasks.spawn(async move { source.fetch().await.map(drop) });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap().unwrap();
+    }
+    let config = Kubeconfig::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    for name in &names {
+        let settings = &config.users[name].auth_provider.as_ref().unwrap().config;
+        assert_eq!(settings["refresh-token"].expose(), format!("refresh-of-{name}"));
+    }
+}
+
+#[tokio::test]
+async fn oid_005_two_programs_do_not_refresh_at_the_same_time() {
+    let folder = Folder::new();
+    let path = folder.write("config", kubeconfig(&jwt(5, "old"), "refresh-1"));
+    let config = Config::from_kubeconfig_file(&path, &Overrides::default()).unwrap();
+    let new = jwt(3600, "new");
+    // The issuer grants one refresh, and hangs if it is called again. Sources of two programs share nothing but the file.
+    let issuer = FakeIssuer::new([tokens(&new, Some("refresh-2"))]);
+    let sources = [issuer.source(&provider_in(&config)), issuer.source(&provider_in(&config))];
+    let [one, two] = sources.each_ref().map(|source| source.fetch());
+    let (one, two) = tokio::join!(one, two);
+    assert_eq!((token(&one.unwrap()), token(&two.unwrap())), (new.clone(), new));
+    assert_eq!((issuer.refreshes(), stored(&path).1.as_str()), (1, "refresh-2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn oid_005_a_kubeconfig_that_stays_locked_is_an_error_after_half_a_minute() {
+    let folder = Folder::new();
+    let path = folder.write("config", kubeconfig(&jwt(5, "old"), "refresh-1"));
+    let config = Config::from_kubeconfig_file(&path, &Overrides::default()).unwrap();
+    let issuer = FakeIssuer::new([tokens(&jwt(3600, "new"), None)]);
+    let source = issuer.source(&provider_in(&config));
+    let held = crate::config::KubeconfigFiles::explicit(&path).try_lock().unwrap().unwrap();
+    let locked = problem(&source).await;
+    assert_eq!(locked.to_string(), "the kubeconfig was locked by another program for 30s");
+    assert!(issuer.seen().is_empty());
+    drop(held);
+    source.fetch().await.unwrap();
 }
 
 #[tokio::test]

@@ -44,6 +44,37 @@ async fn oid_005_tokens_that_cannot_be_stored_are_not_used() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn oid_005_a_rotated_refresh_token_is_stored_beside_a_malformed_id_token() {
+    let (old, new) = (jwt(5, "old"), jwt(3600, "new"));
+    let malformed = ["canary".to_owned(), "a.!.c".to_owned(), format!("{new}\n"), jwt_of(r#"{"exp":"soon"}"#)];
+    let malformed = malformed.map(|token| tokens(&token, Some("refresh-2")));
+    let missing = r#"{"refresh_token":"refresh-2"}"#.to_owned();
+    let other = r#"{"id_token":{"a":"canary"},"refresh_token":"refresh-2"}"#.to_owned();
+    for response in malformed.into_iter().chain([missing, other]) {
+        for previous in [Some(old.as_str()), None] {
+            let issuer = FakeIssuer::new([response.clone(), tokens(&new, None)]);
+            let store = Recorder::default();
+            let mut provider = provider().with_store(store.clone());
+            provider.id_token = previous.map(Into::into);
+            let source = issuer.source(&provider);
+            let problem = problem(&source).await;
+            assert!(matches!(problem, OidcProblem::IdToken { .. } | OidcProblem::Response { .. }), "{problem}");
+            assert!(!format!("{problem} {problem:?}").contains("canary"), "{problem}");
+            let kept = (previous.unwrap_or_default().to_owned(), "refresh-2".to_owned());
+            assert_eq!(store.stored(), [kept], "the id token that was stored before");
+            // The next refresh succeeds.
+            assert_eq!(token(&source.fetch().await.unwrap()), new);
+            assert_eq!(issuer.seen().pop().unwrap().form()["refresh_token"], "refresh-2");
+        }
+    }
+    // Without a new refresh token there is nothing to store.
+    let issuer = FakeIssuer::new([tokens("canary", None)]);
+    let store = Recorder::default();
+    problem(&issuer.source(&provider().with_store(store.clone()))).await;
+    assert!(store.stored().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn oid_005_a_store_that_hangs_is_an_error_after_half_a_minute() {
     struct Hanging;
 
