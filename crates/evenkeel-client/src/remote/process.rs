@@ -107,8 +107,7 @@ impl RemoteProcess {
         self.stdin = None;
         let (stdout, stderr) = (self.stdout.take(), self.stderr.take());
         let request = self.request.clone();
-        let (stdout, stderr) =
-            tokio::try_join!(collect(stdout, limit, &request), collect(stderr, limit, &request))?;
+        let (stdout, stderr) = tokio::try_join!(collect(stdout, limit, &request), collect(stderr, limit, &request))?;
         Ok(ProcessOutput { status: self.wait().await?, stdout, stderr })
     }
 }

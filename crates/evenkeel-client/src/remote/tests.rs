@@ -102,7 +102,7 @@ async fn rcm_001_the_request_has_the_command_and_the_streams() {
     let process = fixture.exec().container("app").stdin().await.unwrap();
     assert_eq!(
         *fixture.path.lock().unwrap(),
-        "/api/v1/namespaces/default/pods/web-0/exec?command=cat&command=-&container=app&stdin=true&stdout=true&stderr=true"
+        "/api/v1/namespaces/default/pods/web-0/exec?command=cat&command=-&container=app&stderr=true&stdin=true&stdout=true"
     );
     assert!(process.stdin.is_some() && process.stdout.is_some() && process.stderr.is_some());
 }
