@@ -1,6 +1,6 @@
 //! Building blocks that several evenkeel crates share.
 //!
-//! Everything but `channels` and `http` is sans-IO: time and random numbers are arguments, so callers run in virtual time and in
+//! Everything but `channels`, `http` and `spdy` is sans-IO: time and random numbers are arguments, so callers run in virtual time and in
 //! simulation.
 //!
 //! - [`Backoff`] and [`BackoffState`]: exponential backoff with a cap, jitter and a reset window.
@@ -8,6 +8,7 @@
 //! - [`Observers`]: a list of observers, unregistered by dropping an [`ObserverGuard`].
 //! - [`hash`]: golden ratio hash spreading.
 //! - `channels`: the channels of exec, attach and port-forward over a WebSocket, with the feature of that name.
+//! - `spdy`: SPDY/3.1 through a WebSocket, for port-forward, with the feature of that name.
 //! - `http`: the accept loop of an HTTP server, with the feature of that name.
 //!
 //! Programs depend on `evenkeel`, not on this crate.
@@ -19,7 +20,11 @@ pub mod hash;
 #[cfg(feature = "http")]
 pub mod http;
 mod observers;
+#[cfg(feature = "spdy")]
+pub mod spdy;
 mod token_bucket;
+#[cfg(feature = "channels")]
+mod wakers;
 
 pub use backoff::{Backoff, BackoffState, jitter, scale};
 pub use observers::{ObserverGuard, Observers};

@@ -117,7 +117,7 @@ impl Heartbeat {
 }
 
 /// The end of a connection.
-type End = Result<(), ChannelError>;
+pub(crate) type End = Result<(), ChannelError>;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     fn poll(&mut self, shared: &Shared, context: &mut Context<'_>) -> Poll<End> {
@@ -280,7 +280,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     }
 }
 
-fn close_result(frame: Option<CloseFrame>) -> End {
+pub(crate) fn close_result(frame: Option<CloseFrame>) -> End {
     match frame {
         Some(frame) if frame.code == CloseCode::Normal => Ok(()),
         Some(frame) => Err(ChannelError::Closed { code: frame.code.into(), reason: frame.reason.as_str().to_owned() }),
@@ -288,7 +288,7 @@ fn close_result(frame: Option<CloseFrame>) -> End {
     }
 }
 
-fn channel_error(error: Error) -> ChannelError {
+pub(crate) fn channel_error(error: Error) -> ChannelError {
     match error {
         Error::Io(error) => ChannelError::Lost(Some(error)),
         Error::ConnectionClosed

@@ -55,7 +55,7 @@ pub enum ChannelError {
 }
 
 impl ChannelError {
-    fn kind(&self) -> io::ErrorKind {
+    pub(crate) fn kind(&self) -> io::ErrorKind {
         match self {
             ChannelError::Text
             | ChannelError::Empty

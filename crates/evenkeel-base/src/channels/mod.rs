@@ -34,6 +34,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use self::driver::Role;
 use self::driver::drive;
+#[cfg(feature = "spdy")]
+pub(crate) use self::driver::{channel_error, close_result};
 pub use self::error::ChannelError;
 pub use self::handshake::{ClientHandshake, HandshakeError, Refusal, ServerHandshake};
 pub use self::io::{ChannelReader, ChannelWriter};

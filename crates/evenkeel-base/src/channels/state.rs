@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{CHUNK, CLOSE, ChannelError, ChannelProtocol, INBOUND_LIMIT, OUTBOX_LIMIT, Role, SessionSettings};
+use crate::wakers::Wakers;
 
 /// The buffers of all channels, and how the connection ended.
 #[derive(Debug)]
@@ -53,22 +54,6 @@ pub(super) enum Receipt {
     Accepted,
     /// The buffer of its channel is full. The caller keeps it and receives nothing else.
     Full(Bytes),
-}
-
-/// Tasks to wake, each of them once.
-#[derive(Debug, Default)]
-struct Wakers(Vec<Waker>);
-
-impl Wakers {
-    fn add(&mut self, waker: &Waker) {
-        if !self.0.iter().any(|known| known.will_wake(waker)) {
-            self.0.push(waker.clone());
-        }
-    }
-
-    fn wake(&mut self) {
-        self.0.drain(..).for_each(Waker::wake);
-    }
 }
 
 impl SessionState {
