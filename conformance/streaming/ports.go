@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+)
+
+const (
+	// The port of a server that sends back what it receives.
+	echoPort = 7
+	// The port of a server of `get N`, which sends N bytes of the pattern and closes, and of `put N`, which reads N bytes of
+	// the pattern and prints whether they are right.
+	transferPort = 8
+)
+
+// startPorts starts the servers behind the ports. All other ports refuse connections.
+func startPorts() (map[int32]string, error) {
+	ports := map[int32]string{}
+	for port, handle := range map[int32]func(*net.TCPConn) error{echoPort: echo, transferPort: transfer} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		ports[port] = listener.Addr().String()
+		go accept(listener, handle)
+	}
+	return ports, nil
+}
+
+func accept(listener net.Listener, handle func(*net.TCPConn) error) {
+	for {
+		connection, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer connection.Close()
+			// A client that left is not an error of the server.
+			_ = handle(connection.(*net.TCPConn))
+		}()
+	}
+}
+
+func echo(connection *net.TCPConn) error {
+	_, err := io.Copy(connection, connection)
+	return err
+}
+
+func transfer(connection *net.TCPConn) error {
+	reader := bufio.NewReaderSize(connection, 64*1024)
+	line, err := reader.ReadString('\n')
+	if err != nil {
+		return err
+	}
+	var command string
+	var number int64
+	if _, err := fmt.Sscan(strings.TrimSpace(line), &command, &number); err != nil {
+		return err
+	}
+	if command == "get" {
+		return writePattern(connection, number)
+	}
+	_, err = fmt.Fprintln(connection, checkPattern(reader, number))
+	return err
+}
+
+// PortForward connects a stream with a port, as container runtimes do.
+func (r *scriptedRuntime) PortForward(_ context.Context, pod string, port int32, stream io.ReadWriteCloser) error {
+	address, found := r.ports[port]
+	if !found {
+		return fmt.Errorf("failed to connect to localhost:%d inside %s: connection refused", port, pod)
+	}
+	connection, err := net.Dial("tcp", address)
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	go func() {
+		_, err := io.Copy(connection, stream)
+		if err != nil {
+			connection.Close()
+			return
+		}
+		_ = connection.(*net.TCPConn).CloseWrite()
+	}()
+	_, err = io.Copy(stream, connection)
+	return err
+}
