@@ -72,7 +72,9 @@ pub use engine::{ControllerTiming, Snapshot};
 pub use env::Env;
 pub use evenkeel_base::channels::{ChannelReader, ChannelWriter};
 pub use evenkeel_core::{ExitStatus, TerminalSize};
-pub use exec::{ContainerProcess, ProcessFuture, ProcessHandler, ScriptedCommands, ScriptedOutput, TerminalSizes};
+pub use exec::{
+    ContainerProcess, ProcessFuture, ProcessHandler, ProcessOutcome, ScriptedCommands, ScriptedOutput, TerminalSizes,
+};
 pub use faults::{Action, ExpireForm, FaultSpecError, Faults, Rule, RuleId, RuleReport, WatchAction};
 pub use http_types::{Body, ConnectionCut, User};
 pub use install::{CrdSource, InstallError};

@@ -4,12 +4,15 @@
 use std::sync::Arc;
 
 use evenkeel_apiserver::{ApiServer, Builder, ContainerProcess, ExitStatus, ScriptedCommands, ScriptedOutput};
-use evenkeel_client::config::Overrides;
+use evenkeel_client::config::{Overrides, Proxy, ProxyUrl};
+use evenkeel_client::remote::ExitStatusError;
 use evenkeel_client::{Api, Client, Config, Error, SessionError, TerminalSize};
+use evenkeel_core::{Reason, Status};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::Notify;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Barrier, Notify};
 
 async fn pods(client: &Client, containers: &[&str]) -> Api<Pod, evenkeel_client::api::scope::Namespaced> {
     let pods = client.core_v1().pods("default");
@@ -238,7 +241,7 @@ async fn rcm_007_dropping_the_process_ends_the_handler_and_the_connection() {
 async fn arc_4_a_shutdown_ends_open_sessions() {
     let handler = |process: ContainerProcess| async move {
         let _process = process;
-        std::future::pending().await
+        std::future::pending::<ExitStatus>().await
     };
     for server in [ApiServer::builder().exec(handler), ApiServer::builder().exec(handler).in_process_only()] {
         let server = server.start().await.unwrap();
@@ -252,4 +255,94 @@ async fn arc_4_a_shutdown_ends_open_sessions() {
         server.shutdown().await;
         assert!(matches!(process.wait().await, Err(Error::Session { .. })));
     }
+}
+
+#[tokio::test]
+async fn rcm_003_a_process_that_cannot_be_started_is_the_servers_failure() {
+    let handler = |process: ContainerProcess| async move {
+        match process.command.first().map(String::as_str) {
+            Some("true") => Ok(ExitStatus::SUCCESS),
+            _ => Err(Status::failure(500, Reason::INTERNAL_ERROR, "no such file or directory")),
+        }
+    };
+    each(
+        || ApiServer::builder().exec(handler),
+        async |_, client| {
+            let pods = pods(&client, &["app"]).await;
+            assert!(pods.exec("web-0", ["true"]).output().await.unwrap().status.success());
+            let failed = pods.exec("web-0", ["none"]).output().await.unwrap_err();
+            let Error::Session { source: SessionError::Process(ExitStatusError::Failed(status)), .. } = failed else {
+                panic!("{failed:?}");
+            };
+            assert_eq!((&*status.message, status.code), ("no such file or directory", 500));
+        },
+    )
+    .await;
+}
+
+/// Tunnels one connection to its target. Returns the first line of the request.
+async fn tunnel(proxy: TcpListener) -> String {
+    let mut client = BufReader::new(proxy.accept().await.unwrap().0);
+    let (mut request, mut line) = (String::new(), String::new());
+    client.read_line(&mut request).await.unwrap();
+    while client.read_line(&mut line).await.unwrap() > 2 {
+        line.clear();
+    }
+    let target = request.split(' ').nth(1).unwrap();
+    let mut server = TcpStream::connect(target).await.unwrap();
+    client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+    // An error means that one side closed its connection first.
+    let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+    request
+}
+
+#[tokio::test]
+async fn rcm_017_sessions_pass_through_the_proxy() {
+    let script = ScriptedCommands::new().on(["hostname"], ScriptedOutput::stdout("web-0\n"));
+    let server = ApiServer::builder().exec(script).start().await.unwrap();
+    pods(&server.client(), &["app"]).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = format!("http://{}", listener.local_addr().unwrap());
+    let tunnelled = tokio::spawn(tunnel(listener));
+    let mut config = Config::from_kubeconfig_str(&server.kubeconfig(), &Overrides::default()).unwrap();
+    config.proxy = Proxy::Url(ProxyUrl::parse(&proxy).unwrap());
+    let client = Client::new(config).unwrap();
+    let output = client.core_v1().pods("default").exec("web-0", ["hostname"]).output().await.unwrap();
+    assert_eq!(output.stdout, b"web-0\n");
+    let host = server.url().trim_start_matches("http://");
+    assert_eq!(tunnelled.await.unwrap(), format!("CONNECT {host} HTTP/1.1\r\n"));
+}
+
+#[tokio::test]
+async fn rcm_032_sessions_of_one_client_run_concurrently() {
+    const SESSIONS: usize = 8;
+    // No process ends before all have started.
+    let handler = || {
+        let barrier = Arc::new(Barrier::new(SESSIONS));
+        move |mut process: ContainerProcess| {
+            let barrier = Arc::clone(&barrier);
+            async move {
+                barrier.wait().await;
+                let text = process.command.concat();
+                process.stdout.as_mut().unwrap().write_all(text.as_bytes()).await.unwrap();
+                ExitStatus::SUCCESS
+            }
+        }
+    };
+    each(
+        || ApiServer::builder().exec(handler()),
+        async |_, client| {
+            let pods = pods(&client, &["app"]).await;
+            let mut sessions = tokio::task::JoinSet::new();
+            for number in 0..SESSIONS {
+                let exec = pods.exec("web-0", [number.to_string()]);
+                sessions.spawn(async move { (number, exec.output().await.unwrap().stdout) });
+            }
+            while let Some(session) = sessions.join_next().await {
+                let (number, stdout) = session.unwrap();
+                assert_eq!(String::from_utf8(stdout).unwrap(), number.to_string());
+            }
+        },
+    )
+    .await;
 }

@@ -12,28 +12,59 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use evenkeel_base::channels::{ChannelReader, ChannelWriter};
-use evenkeel_core::{ExitStatus, TerminalSize};
+use evenkeel_core::{ExitStatus, Status, TerminalSize};
 
 pub use self::scripted::{ScriptedCommands, ScriptedOutput};
 
 /// The future of a [`ProcessHandler`].
-pub type ProcessFuture = Pin<Box<dyn Future<Output = ExitStatus> + Send>>;
+pub type ProcessFuture = Pin<Box<dyn Future<Output = ProcessOutcome> + Send>>;
+
+/// How a process ended, or why it could not be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProcessOutcome {
+    /// The process exited.
+    Exited(ExitStatus),
+    /// The server could not start the process, or lost it. The client receives this failure instead of an exit code.
+    Failed(Box<Status>),
+}
+
+impl From<ExitStatus> for ProcessOutcome {
+    fn from(status: ExitStatus) -> Self {
+        ProcessOutcome::Exited(status)
+    }
+}
+
+impl From<Status> for ProcessOutcome {
+    fn from(failure: Status) -> Self {
+        ProcessOutcome::Failed(Box::new(failure))
+    }
+}
+
+impl From<Result<ExitStatus, Status>> for ProcessOutcome {
+    fn from(result: Result<ExitStatus, Status>) -> Self {
+        result.map_or_else(ProcessOutcome::from, ProcessOutcome::from)
+    }
+}
 
 /// Runs the processes of exec or attach: a closure, or [`ScriptedCommands`].
 ///
+/// A closure returns an [`ExitStatus`], a failure as a [`Status`], or a `Result` of both.
+///
 /// The future is dropped when the client closes the connection, and when the server stops.
 pub trait ProcessHandler: Send + Sync + 'static {
-    /// Runs one process. The status is sent to the client after everything that was written.
+    /// Runs one process. The outcome is sent to the client after everything that was written.
     fn run(&self, process: ContainerProcess) -> ProcessFuture;
 }
 
 impl<F, Running> ProcessHandler for F
 where
     F: Fn(ContainerProcess) -> Running + Send + Sync + 'static,
-    Running: Future<Output = ExitStatus> + Send + 'static,
+    Running: Future + Send + 'static,
+    Running::Output: Into<ProcessOutcome>,
 {
     fn run(&self, process: ContainerProcess) -> ProcessFuture {
-        Box::pin(self(process))
+        let running = self(process);
+        Box::pin(async { running.await.into() })
     }
 }
 

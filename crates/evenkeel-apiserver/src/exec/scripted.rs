@@ -97,7 +97,7 @@ impl ProcessHandler for ScriptedCommands {
                 None if process.tty => write(terminal.as_mut(), &stderr).await,
                 None => {}
             }
-            status
+            status.into()
         })
     }
 }

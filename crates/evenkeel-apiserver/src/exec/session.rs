@@ -7,7 +7,7 @@ use evenkeel_base::channels::{
 };
 use tokio::io::AsyncWriteExt;
 
-use super::{ContainerProcess, ProcessHandler, TerminalSizes};
+use super::{ContainerProcess, ProcessHandler, ProcessOutcome, TerminalSizes};
 
 /// A request for a process that passed all checks.
 pub(crate) struct ProcessRequest {
@@ -46,11 +46,15 @@ pub(crate) async fn run(request: ProcessRequest, handler: Arc<dyn ProcessHandler
         sizes: tty.then(|| TerminalSizes::new(session.reader(RESIZE))),
     };
     let running = async {
-        let status = tokio::select! {
-            status = handler.run(process) => status,
+        let outcome = tokio::select! {
+            outcome = handler.run(process) => outcome,
             _ = session.ended() => return,
         };
-        let status = serde_json::to_vec(&status.to_status()).unwrap_or_default();
+        let status = match outcome {
+            ProcessOutcome::Exited(status) => status.to_status(),
+            ProcessOutcome::Failed(status) => *status,
+        };
+        let status = serde_json::to_vec(&status).unwrap_or_default();
         // An error means that the connection has ended.
         let _ = session.writer(ERROR).write_all(&status).await;
         session.close();

@@ -1,4 +1,5 @@
 use std::future::{Ready, ready};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
@@ -24,6 +25,7 @@ struct Upgrading {
     change: fn(&mut Response<Body>),
     connection: Arc<Mutex<Option<oneshot::Sender<DuplexStream>>>>,
     path: Arc<Mutex<String>>,
+    requests: Arc<AtomicUsize>,
 }
 
 impl tower_service::Service<Request<Body>> for Upgrading {
@@ -36,6 +38,7 @@ impl tower_service::Service<Request<Body>> for Upgrading {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        self.requests.fetch_add(1, Ordering::Relaxed);
         *self.path.lock().unwrap() = request.uri().to_string();
         let mut response = Response::new(Body::empty());
         let handshake = ServerHandshake::accept(request.headers(), self.protocols).unwrap();
@@ -55,15 +58,22 @@ struct Fixture {
     client: Client,
     connection: oneshot::Receiver<DuplexStream>,
     path: Arc<Mutex<String>>,
+    requests: Arc<AtomicUsize>,
 }
 
 impl Fixture {
     fn new(protocols: &'static [&'static str], change: fn(&mut Response<Body>)) -> Self {
         let (sender, connection) = oneshot::channel();
-        let path = Arc::default();
+        let (path, requests) = (Arc::default(), Arc::default());
         let connection_of = Arc::new(Mutex::new(Some(sender)));
-        let service = Upgrading { protocols, change, connection: connection_of, path: Arc::clone(&path) };
-        Fixture { client: Client::from_service(service), connection, path }
+        let service = Upgrading {
+            protocols,
+            change,
+            connection: connection_of,
+            path: Arc::clone(&path),
+            requests: Arc::clone(&requests),
+        };
+        Fixture { client: Client::from_service(service), connection, path, requests }
     }
 
     fn exec(&self) -> super::Exec {
@@ -185,7 +195,7 @@ async fn rcm_003_an_end_without_a_status_and_a_failure_are_errors() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rcm_016_a_refusal_is_the_servers_status() {
+async fn rcm_016_and_rcm_031_a_refusal_is_the_servers_status_and_is_not_repeated() {
     let fixture = Fixture::new(BOTH, |response| {
         *response.status_mut() = StatusCode::FORBIDDEN;
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -195,6 +205,21 @@ async fn rcm_016_a_refusal_is_the_servers_status() {
     });
     let refused = fixture.exec().await.unwrap_err();
     assert!(refused.is_forbidden(), "{refused:?}");
+    // rcm_031: no other protocol would change what the server allows.
+    assert_eq!(fixture.requests.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rcm_016_a_refusal_without_a_status_has_its_text() {
+    let fixture = Fixture::new(BOTH, |response| {
+        *response.status_mut() = StatusCode::BAD_GATEWAY;
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+        *response.body_mut() = Body::full("the node does not respond");
+    });
+    let refused = fixture.exec().await.unwrap_err();
+    assert!(refused.is_unexpected_server_error(), "{refused:?}");
+    assert_eq!(refused.status().unwrap().code, 502);
+    assert!(refused.to_string().contains("the node does not respond"), "{refused}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -223,7 +223,7 @@ async fn a_silent_proxy_times_out() {
 }
 
 #[tokio::test]
-async fn an_https_proxy_uses_tls_and_must_be_trusted() {
+async fn rcm_017_an_https_proxy_uses_tls_and_must_be_trusted() {
     let (asked, said) = (Heard::default(), Heard::default());
     let target = target(&said).await;
     let authority = Authority::new("proxies");
