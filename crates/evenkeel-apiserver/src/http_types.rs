@@ -71,8 +71,11 @@ pub(crate) struct Upgrade {
     /// The headers of the response.
     pub(crate) headers: http::HeaderMap,
     /// Runs on the upgraded connection until it ends.
-    pub(crate) run: Box<dyn FnOnce(BoxIo) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>,
+    pub(crate) run: Box<dyn FnOnce(BoxIo) -> SessionFuture + Send>,
 }
+
+/// Runs on an upgraded connection until it ends.
+pub(crate) type SessionFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The body of a response.
 ///
