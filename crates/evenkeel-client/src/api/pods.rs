@@ -1,14 +1,15 @@
-//! The verbs of pods only: logs, exec, attach, eviction, binding, proxy.
+//! The verbs of pods only: logs, exec, attach, copy, debug containers, eviction, binding, proxy.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
 use evenkeel_core::Status;
 use http::Method;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Binding, Pod, Service};
+use k8s_openapi::api::core::v1::{Binding, EphemeralContainer, Pod, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::params::whole_seconds;
@@ -16,7 +17,7 @@ use super::request::{ApiRequest, read_json, verb};
 use super::scope::{Addressable, Namespaced};
 use super::{Api, Subresource};
 use crate::error::Error;
-use crate::remote::Exec;
+use crate::remote::{AddDebugContainer, CopyFrom, CopyTo, Exec};
 use crate::rest::{ByteStream, Path, Request};
 use crate::wire::{ResponseShape, Wire};
 
@@ -56,12 +57,11 @@ impl Api<Pod, Namespaced> {
         I: IntoIterator,
         I::Item: Into<String>,
     {
-        let mut request = self.request(Method::GET, Some(name), Some("exec"), ResponseShape::Full).accept("*/*");
-        for argument in command {
-            let argument: String = argument.into();
-            request = request.query("command", argument);
-        }
-        Exec::new(request)
+        self.exec_request(name).command(command)
+    }
+
+    fn exec_request(&self, name: &str) -> Exec {
+        Exec::new(self.request(Method::GET, Some(name), Some("exec"), ResponseShape::Full).accept("*/*"))
     }
 
     /// Attaches to the main process of a container. Set the options, then await it.
@@ -69,6 +69,87 @@ impl Api<Pod, Namespaced> {
     /// Closing standard input ends it for the process too, if the container has `stdinOnce`.
     pub fn attach(&self, name: &str) -> Exec {
         Exec::new(self.request(Method::GET, Some(name), Some("attach"), ResponseShape::Full).accept("*/*"))
+    }
+
+    /// Copies a local file or directory into a container, as `kubectl cp` does. The container needs `tar`.
+    ///
+    /// `destination` is the path of the copy, not of the directory that contains it. That directory must exist. A directory
+    /// is merged into an existing one.
+    ///
+    /// # Guarantees
+    /// - Modes and modification times of files are kept, symbolic links are copied as links. Owner, setuid and setgid are not
+    ///   kept. Devices, named pipes and sockets are skipped, and listed in the report.
+    /// - Memory is bounded: files are streamed.
+    /// - An error means that the copy is incomplete. Files that were copied before stay in the container, the last one
+    ///   possibly in part.
+    ///
+    /// ```
+    /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
+    /// let pods = client.core_v1().pods("default");
+    /// let report = pods.copy_to("web-0", "./site", "/usr/share/nginx/html").container("nginx").await?;
+    /// println!("{} files, {} bytes", report.files, report.bytes);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn copy_to(&self, name: &str, source: impl Into<PathBuf>, destination: impl Into<String>) -> CopyTo {
+        CopyTo::new(self.exec_request(name), source.into(), destination.into())
+    }
+
+    /// Copies a file or directory out of a container, as `kubectl cp` does. The container needs `tar`, and is not trusted.
+    ///
+    /// `destination` is the path of the copy, not of the directory that contains it. Parent directories are created. A
+    /// directory is merged into an existing one; existing files are replaced. A source that ends with a slash is a directory,
+    /// also if its path is a symbolic link.
+    ///
+    /// # Guarantees
+    /// - Nothing is written outside of the destination, whatever the container sends: entries with other paths are an error,
+    ///   and symbolic links in the destination are not followed.
+    /// - Only files and directories are created. Links, devices and named pipes are skipped, and listed in the report.
+    ///   Setuid, setgid and the sticky bit are removed, and the umask of this process applies.
+    /// - A file gets its name once it is complete. After an error or a cancellation the destination has the files that were
+    ///   complete before it.
+    /// - [`CopyLimits`](crate::remote::CopyLimits) bound bytes, entries and paths. Memory is bounded: files are streamed.
+    ///
+    /// Not guaranteed: safety against other local users who can change the destination at the same time.
+    ///
+    /// ```
+    /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
+    /// let pods = client.core_v1().pods("default");
+    /// let report = pods.copy_from("web-0", "/var/log/nginx", "./logs").await?;
+    /// for entry in &report.skipped {
+    ///     println!("not copied: {:?} ({:?})", entry.path, entry.reason);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn copy_from(&self, name: &str, source: impl Into<String>, destination: impl Into<PathBuf>) -> CopyFrom {
+        CopyFrom::new(self.exec_request(name), source.into(), destination.into())
+    }
+
+    /// Adds an ephemeral container to a pod and waits until it runs, as `kubectl debug` does. A container without a name gets
+    /// the name `debugger-` and five random characters.
+    ///
+    /// An ephemeral container cannot be changed or removed; it stays in the pod when its process has ended.
+    ///
+    /// ```
+    /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
+    /// use k8s_openapi::api::core::v1::EphemeralContainer;
+    ///
+    /// let pods = client.core_v1().pods("default");
+    /// let shell = EphemeralContainer {
+    ///     image: Some("busybox".into()),
+    ///     target_container_name: Some("app".into()),
+    ///     stdin: Some(true),
+    ///     tty: Some(true),
+    ///     ..EphemeralContainer::default()
+    /// };
+    /// let debugger = pods.debug("web-0", shell).await?;
+    /// let process = debugger.attach().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn debug(&self, name: &str, container: EphemeralContainer) -> AddDebugContainer {
+        AddDebugContainer::new(self.clone(), name.to_owned(), container)
     }
 
     /// Evicts a pod. The server responds with 429 while a disruption budget does not allow it.

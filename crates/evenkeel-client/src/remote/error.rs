@@ -6,6 +6,8 @@ use evenkeel_base::channels::{ChannelError, HandshakeError};
 use evenkeel_core::ExitStatusError;
 use http::StatusCode;
 
+use super::{CopyError, DebugError};
+
 /// Why a session could not be opened, or failed. A server that refuses the request is an
 /// [`Error::Api`](crate::Error::Api) instead.
 #[derive(Debug, thiserror::Error)]
@@ -32,4 +34,10 @@ pub enum SessionError {
     /// The server could not run the process, or its status is not valid.
     #[error(transparent)]
     Process(#[from] ExitStatusError),
+    /// A copy failed.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
+    /// A debug container did not start.
+    #[error(transparent)]
+    Debug(#[from] DebugError),
 }

@@ -7,7 +7,7 @@ use evenkeel_base::channels::{ChannelProtocol, ERROR, RESIZE, Role, STDERR, STDI
 use evenkeel_core::TerminalSize;
 
 use super::process::{ProcessOutput, RemoteProcess};
-use crate::error::Error;
+use crate::error::{Error, RequestName};
 use crate::rest::Request;
 
 /// A request to run a command in a container, or to attach to one. Does nothing until it is awaited.
@@ -27,6 +27,23 @@ pub struct Exec {
 impl Exec {
     pub(crate) fn new(request: Request) -> Self {
         Exec { request, stdin: false, stdout: true, stderr: true, tty: false, size: None }
+    }
+
+    /// Adds arguments of the command.
+    pub(crate) fn command<I>(mut self, arguments: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        for argument in arguments {
+            let argument: String = argument.into();
+            self.request = self.request.query("command", argument);
+        }
+        self
+    }
+
+    pub(super) fn request_name(&self) -> &RequestName {
+        self.request.name()
     }
 
     /// Selects the container; required if the pod has more than one.

@@ -1,4 +1,4 @@
-//! Processes in containers: exec and attach.
+//! Processes in containers: exec, attach, copies of files, debug containers.
 //!
 //! ```
 //! use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -32,6 +32,8 @@
 //!   Read both outputs concurrently, or drop the one that is not needed: the data of a dropped stream is discarded.
 //! - A lost connection is an error of every stream, never the end of its data.
 
+mod copy;
+mod debug;
 mod error;
 mod exec;
 mod process;
@@ -41,6 +43,8 @@ mod tests;
 pub use evenkeel_base::channels::{ChannelError, ChannelReader, ChannelWriter, HandshakeError};
 pub use evenkeel_core::{ExitStatus, ExitStatusError, TerminalSize};
 
+pub use self::copy::{CopyError, CopyFrom, CopyLimits, CopyReport, CopyTo, SkipReason, SkippedEntry};
+pub use self::debug::{AddDebugContainer, DebugContainer, DebugError, WaitingContainer};
 pub use self::error::SessionError;
 pub use self::exec::Exec;
 pub use self::process::{ProcessOutput, RemoteProcess};

@@ -27,7 +27,7 @@ mod redirect;
 mod request;
 mod response;
 mod retry;
-mod sanitize;
+pub(crate) mod sanitize;
 mod status_error;
 mod stream;
 #[cfg(test)]

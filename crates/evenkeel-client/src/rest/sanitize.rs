@@ -2,7 +2,7 @@
 
 /// Returns at most `limit` bytes of a text, trimmed. Control characters are escaped; invalid UTF-8 becomes the
 /// replacement character.
-pub(super) fn escaped(text: &[u8], limit: usize) -> String {
+pub(crate) fn escaped(text: &[u8], limit: usize) -> String {
     let text = String::from_utf8_lossy(cut(text, limit));
     let text = text.trim();
     let mut out = String::with_capacity(text.len());
