@@ -38,6 +38,9 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+#[cfg(not(any(feature = "ring", feature = "aws-lc-rs")))]
+compile_error!("the server generates keys and certificates: enable the feature `ring` or `aws-lc-rs`");
+
 mod crd;
 mod discovery;
 mod engine;

@@ -103,7 +103,8 @@ impl ClientBuilder {
 
     /// Builds the client.
     pub fn build(self) -> Result<Client, Error> {
-        let Tls { ca, identity, server_name, insecure_skip_verify } = &self.config.tls;
+        // The crypto provider checks the certificate of an exec plugin, and protects requests to an OIDC issuer.
+        let Tls { ca, identity, server_name, insecure_skip_verify, crypto_provider: _ } = &self.config.tls;
         if self.foreign && (ca.is_some() || identity.is_some() || server_name.is_some() || *insecure_skip_verify) {
             let problem = "TLS settings have no effect on a client with its own service".to_owned();
             return Err(ConfigError::Invalid { problem }.into());

@@ -107,6 +107,8 @@
 //!
 //! - `derive` (default): `#[derive(CustomResource)]`. It needs the paths of its dependencies:
 //!   `#[kube(crates(kube_core = "evenkeel::kube_core", k8s_openapi = "evenkeel::k8s_openapi"))]`.
+//! - `ring` (default), `aws-lc-rs`, `fips`: the crypto provider of TLS; see [`client::tls`]. Without any of them, a
+//!   program passes one in its configuration.
 //! - `apiserver`: the embedded API server.
 //! - `compat`: ports of client-go tools that few programs need, `cache::compat` and `queue::compat`.
 //! - `parts`: the reflector and the delta queues, for a program that builds an informer of its own, `cache::parts`.

@@ -44,9 +44,15 @@ pub(crate) struct Identity {
     clients: Arc<dyn ClientCertVerifier>,
 }
 
-/// Returns the cryptography provider, never the process's default.
+/// Returns the crypto provider of the features, never the process default. A feature that is asked for by name wins
+/// over the default one.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
+    #[cfg(feature = "aws-lc-rs")]
+    use rustls::crypto::aws_lc_rs::default_provider;
+    #[cfg(all(feature = "ring", not(feature = "aws-lc-rs")))]
+    use rustls::crypto::ring::default_provider;
+
+    Arc::new(default_provider())
 }
 
 impl Identity {

@@ -83,6 +83,11 @@ pub enum ConfigError {
         /// The field and its problem.
         problem: String,
     },
+    /// TLS needs a crypto provider, and there is none.
+    #[error(
+        "TLS needs a crypto provider: enable the feature `ring` or `aws-lc-rs`, or set `crypto_provider` of the configuration's `tls`"
+    )]
+    NoCryptoProvider,
     /// Credentials would be sent in cleartext, or could not be sent, because the server has no TLS.
     #[error("{field} would {} to {server}, which is not protected by TLS", if *dropped { "not be sent" } else { "be sent in the clear" })]
     InsecureCredentials {

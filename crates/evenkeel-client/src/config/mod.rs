@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::auth::{ExecPlugin, ExecPolicy, OidcProvider, SharedTokenSource, TokenSource};
 use crate::rest::WarningHandler;
 use crate::secret::Secret;
+use crate::tls::CryptoProvider;
 use crate::wire::Wire;
 
 mod check;
@@ -97,7 +98,7 @@ pub struct Chosen {
 }
 
 /// The TLS settings of connections.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Tls {
     /// The certificates to trust instead of the system's.
@@ -108,6 +109,36 @@ pub struct Tls {
     pub server_name: Option<String>,
     /// Accepts any certificate. Unsafe unless the network is trusted; a warning is logged once per client.
     pub insecure_skip_verify: bool,
+    /// The crypto provider, for every connection of the client: to the server, to a proxy and to an OIDC issuer.
+    /// [`default_provider`](crate::tls::default_provider) unless set.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use evenkeel_client::Config;
+    /// use evenkeel_client::config::ServerUrl;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut config = Config::new(ServerUrl::parse("https://example.com")?);
+    /// config.tls.crypto_provider = Some(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub crypto_provider: Option<Arc<CryptoProvider>>,
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tls { ca, identity, server_name, insecure_skip_verify, crypto_provider } = self;
+        f.debug_struct("Tls")
+            .field("ca", ca)
+            .field("identity", identity)
+            .field("server_name", server_name)
+            .field("insecure_skip_verify", insecure_skip_verify)
+            // Its own output is a list of every algorithm.
+            .field("crypto_provider", &crypto_provider.as_ref().map(|_| format_args!("_")))
+            .finish()
+    }
 }
 
 /// Certificates: in a file, which is reloaded when it changes, or inline. `Debug` shows the length only, because the

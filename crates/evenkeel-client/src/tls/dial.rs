@@ -60,7 +60,7 @@ impl Dialer {
         } else {
             None
         };
-        let route = Arc::new(Route::new(server, &config.proxy, connections, environment)?);
+        let route = Arc::new(Route::new(server, &config.proxy, connections, tls, environment)?);
         Ok(Dialer { route, http: connections.http, protection })
     }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
@@ -58,7 +59,7 @@ impl From<IdentityError> for ConfigError {
 }
 
 /// Reads and checks certificate and key. Blocks if they are files.
-pub(super) fn load(identity: &Identity) -> Result<Shown, IdentityError> {
+pub(super) fn load(identity: &Identity, provider: &CryptoProvider) -> Result<Shown, IdentityError> {
     let certificate_file;
     let certificate = match &identity.certificate {
         Pem::Data(text) => text.as_bytes(),
@@ -75,7 +76,7 @@ pub(super) fn load(identity: &Identity) -> Result<Shown, IdentityError> {
             &key_file
         }
     };
-    Ok(Shown { key: Arc::new(parse(certificate, key)?), digest: digest([certificate, key]) })
+    Ok(Shown { key: Arc::new(parse(certificate, key, provider)?), digest: digest([certificate, key]) })
 }
 
 fn read(what: &'static str, path: &Path) -> Result<Zeroizing<Vec<u8>>, IdentityError> {
@@ -83,15 +84,15 @@ fn read(what: &'static str, path: &Path) -> Result<Zeroizing<Vec<u8>>, IdentityE
 }
 
 /// The PEM parser's errors are dropped on purpose: they quote lines, and a line may be the key.
-fn parse(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, IdentityError> {
+fn parse(certificate: &[u8], key: &[u8], provider: &CryptoProvider) -> Result<CertifiedKey, IdentityError> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate)
         .collect::<Result<_, _>>()
         .map_err(|_| IdentityError::NoCertificate)?;
     if chain.is_empty() {
         return Err(IdentityError::NoCertificate);
     }
-    let key = Zeroizing::new(PrivateKeyDer::from_pem_slice(key).map_err(|_| IdentityError::NoKey)?);
-    let key = rustls::crypto::ring::sign::any_supported_type(&key).map_err(|_| IdentityError::UnsupportedKey)?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| IdentityError::NoKey)?;
+    let key = provider.key_provider.load_private_key(key).map_err(|_| IdentityError::UnsupportedKey)?;
     let certified = CertifiedKey::new(chain, key);
     match certified.keys_match() {
         Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => Ok(certified),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustls::ClientConfig;
 use rustls::client::Resumption;
+use rustls::crypto::CryptoProvider;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
@@ -16,7 +17,7 @@ use super::roots::RootsError;
 use super::schedule::{Due, Occasion, Schedule};
 use super::slot::{IdentitySlot, NoIdentity};
 use super::verify::ServerVerifier;
-use super::{identity, provider, roots};
+use super::{identity, provider_of, roots};
 use crate::config::{ConfigError, HttpVersions, Identity, Pem, PrivateKey, Tls};
 
 /// How long a handshake waits for the files.
@@ -35,6 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 ///
 /// The certificate of an exec plugin is taken from its [slot](IdentitySlot) in the same way.
 pub(crate) struct Material {
+    provider: Arc<CryptoProvider>,
     /// The files of the identity; `None` unless both halves are files.
     identity_files: Option<Identity>,
     ca_file: Option<PathBuf>,
@@ -58,25 +60,26 @@ struct MaterialState {
 impl Material {
     /// Reads everything for the first time. Blocks while files are read.
     pub(crate) fn new(tls: &Tls, http: HttpVersions, now: Instant) -> Result<Self, ConfigError> {
+        let provider = provider_of(tls)?;
         let (judge, ca_digest) = match (&tls.ca, tls.insecure_skip_verify) {
             (Some(_), true) => {
                 let problem = "specifying a root certificates file with the insecure flag is not allowed";
                 return Err(ConfigError::Invalid { problem: problem.into() });
             }
-            (None, true) => (ServerVerifier::lenient(), Digest::default()),
+            (None, true) => (ServerVerifier::lenient(&provider), Digest::default()),
             (ca, false) => {
                 let (roots, digest) = roots::first(ca.as_ref())?;
-                (ServerVerifier::strict(roots), digest)
+                (ServerVerifier::strict(roots, &provider), digest)
             }
         };
         let (identity, identity_digest) = match &tls.identity {
             None => (None, Digest::default()),
             Some(identity) => {
-                let shown = identity::load(identity)?;
+                let shown = identity::load(identity, &provider)?;
                 (Some(shown.key), shown.digest)
             }
         };
-        let config = configure(Arc::new(judge), identity, http)?;
+        let config = configure(Arc::clone(&provider), Arc::new(judge), identity, http)?;
         let identity_files = tls
             .identity
             .clone()
@@ -87,6 +90,7 @@ impl Material {
         };
         let schedule = Schedule::new(identity_files.is_some(), ca_file.is_some(), now);
         let material = Material {
+            provider,
             identity_files,
             ca_file,
             slot: None,
@@ -188,7 +192,7 @@ impl Material {
     fn look_at_identity(&self) {
         let Some(files) = &self.identity_files else { return };
         let known = lock(&self.state).identity;
-        match identity::load(files) {
+        match identity::load(files, &self.provider) {
             Ok(shown) if shown.digest == known => {}
             Ok(shown) => {
                 self.renew(|state, config| {
@@ -211,9 +215,10 @@ impl Material {
         let (result, reason) = match roots::changed(path, &known) {
             Ok(None) => ("success", "unchanged"),
             Ok(Some((roots, digest))) => {
+                let verifier = ServerVerifier::strict(roots, &self.provider);
                 self.renew(|state, config| {
                     state.ca = digest;
-                    config.dangerous().set_certificate_verifier(Arc::new(ServerVerifier::strict(roots)));
+                    config.dangerous().set_certificate_verifier(Arc::new(verifier));
                 });
                 tracing::info!(path = %path.display(), "certificate authority renewed");
                 ("success", "updated")
@@ -275,11 +280,13 @@ impl Drop for Look {
 
 /// Returns a configuration with this verifier, this identity and these HTTP versions.
 pub(super) fn configure(
+    provider: Arc<CryptoProvider>,
     judge: Arc<ServerVerifier>,
     identity: Option<Arc<CertifiedKey>>,
     http: HttpVersions,
 ) -> Result<Arc<ClientConfig>, ConfigError> {
-    let builder = ClientConfig::builder_with_provider(provider())
+    let is_fips = provider.fips();
+    let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
         .map_err(|error| ConfigError::Invalid { problem: format!("TLS cannot be set up: {error}") })?
         .dangerous()
@@ -288,6 +295,8 @@ pub(super) fn configure(
         Some(key) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key))),
         None => builder.with_no_client_auth(),
     };
+    // Without it, the configuration of a FIPS provider does not count as FIPS.
+    config.require_ems |= is_fips;
     let (h2, http1) = (b"h2".to_vec(), b"http/1.1".to_vec());
     config.alpn_protocols = match http {
         HttpVersions::Any => vec![h2, http1],

@@ -1,14 +1,16 @@
 //! TLS: trust roots, client identity, and their renewal while the client runs.
 //!
-//! rustls supports TLS 1.2 and 1.3 with the ring provider, which is passed explicitly everywhere: the process default
-//! provider, or its absence, has no effect here. Revocation is not checked, as in client-go: clusters publish neither
-//! lists nor responders.
+//! rustls supports TLS 1.2 and 1.3. Its crypto provider is passed explicitly everywhere: the process default provider,
+//! or its absence, has no effect here. It is [`Tls::crypto_provider`](crate::config::Tls::crypto_provider) if that is
+//! set, else the one of the feature `aws-lc-rs`, `fips` or `ring`; of several features the first in this order counts.
+//! Revocation is not checked, as in client-go: clusters publish neither lists nor responders.
 
 mod dial;
 mod digest;
 mod error;
 mod identity;
 mod material;
+mod provider;
 mod roots;
 mod schedule;
 mod slot;
@@ -17,25 +19,20 @@ mod verify;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use rustls::ClientConfig;
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
 
-use crate::config::{ConfigError, HttpVersions};
+use crate::config::{ConfigError, HttpVersions, Tls};
 
 pub(crate) use dial::{Dialer, handshake};
 pub(crate) use digest::{Digest, digest};
 pub use error::TlsError;
+pub use provider::default_provider;
+pub(crate) use provider::{ProviderIdentity, provider_of};
+pub use rustls::crypto::CryptoProvider;
 pub(crate) use slot::{ClientIdentity, IdentitySlot};
-
-/// Returns the crypto provider, never the process default.
-pub(crate) fn provider() -> Arc<CryptoProvider> {
-    static PROVIDER: LazyLock<Arc<CryptoProvider>> =
-        LazyLock::new(|| Arc::new(rustls::crypto::ring::default_provider()));
-    Arc::clone(&PROVIDER)
-}
 
 /// The maximum size of a PEM file; system bundles have a few hundred KiB.
 pub(crate) const MAX_PEM: u64 = 4 << 20;
@@ -48,8 +45,10 @@ pub(crate) fn server_name(name: &str) -> Result<ServerName<'static>, ConfigError
         .map_err(|_| ConfigError::Invalid { problem: format!("{name:?} is no name that a certificate could be for") })
 }
 
-/// Returns the configuration for proxies: system roots, no client certificate, HTTP/1.1.
-pub(crate) fn for_proxies() -> Result<Arc<ClientConfig>, ConfigError> {
-    let judge = Arc::new(verify::ServerVerifier::strict(roots::Roots::system()));
-    material::configure(judge, None, HttpVersions::Http1Only)
+/// Returns the configuration for proxies: system roots, no client certificate, HTTP/1.1, and the crypto provider of
+/// these settings.
+pub(crate) fn for_proxies(tls: &Tls) -> Result<Arc<ClientConfig>, ConfigError> {
+    let provider = provider_of(tls)?;
+    let judge = Arc::new(verify::ServerVerifier::strict(roots::Roots::system(), &provider));
+    material::configure(provider, judge, None, HttpVersions::Http1Only)
 }

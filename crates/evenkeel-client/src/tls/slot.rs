@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use rustls::SignatureScheme;
 use rustls::client::ResolvesClientCert;
+use rustls::crypto::CryptoProvider;
 use rustls::sign::CertifiedKey;
 
 use super::digest::Digest;
@@ -32,9 +33,13 @@ pub(crate) enum ClientIdentityError {
 
 impl ClientIdentity {
     /// Checks a certificate and its key in PEM.
-    pub(crate) fn parse(certificate: &str, key: &Secret) -> Result<Self, ClientIdentityError> {
+    pub(crate) fn parse(
+        certificate: &str,
+        key: &Secret,
+        provider: &CryptoProvider,
+    ) -> Result<Self, ClientIdentityError> {
         let identity = Identity { certificate: Pem::Data(certificate.to_owned()), key: PrivateKey::Data(key.clone()) };
-        let shown = identity::load(&identity).map_err(ClientIdentityError::Identity)?;
+        let shown = identity::load(&identity, provider).map_err(ClientIdentityError::Identity)?;
         let validity = shown.key.end_entity_cert().ok().and_then(|leaf| {
             let (_, leaf) = x509_parser::parse_x509_certificate(leaf).ok()?;
             let time = |time: x509_parser::time::ASN1Time| Timestamp::from_second(time.timestamp()).ok();

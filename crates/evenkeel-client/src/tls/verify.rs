@@ -2,12 +2,11 @@
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
-use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
-use super::provider;
 use super::roots::Roots;
 
 /// Verifies server certificates. In any mode the server has to prove that it holds the key of its certificate.
@@ -31,13 +30,13 @@ enum Trust {
 
 impl ServerVerifier {
     /// Trusts certificates signed by the roots; without roots, none.
-    pub(super) fn strict(roots: Roots) -> Self {
-        ServerVerifier { trust: Trust::These(roots), algorithms: provider().signature_verification_algorithms }
+    pub(super) fn strict(roots: Roots, provider: &CryptoProvider) -> Self {
+        ServerVerifier { trust: Trust::These(roots), algorithms: provider.signature_verification_algorithms }
     }
 
     /// Trusts any certificate.
-    pub(super) fn lenient() -> Self {
-        ServerVerifier { trust: Trust::Anyone, algorithms: provider().signature_verification_algorithms }
+    pub(super) fn lenient(provider: &CryptoProvider) -> Self {
+        ServerVerifier { trust: Trust::Anyone, algorithms: provider.signature_verification_algorithms }
     }
 }
 

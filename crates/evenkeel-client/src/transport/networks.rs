@@ -24,7 +24,7 @@ use super::network::Network;
 use super::proxy::{ProxyEnvironment, choose};
 use crate::config::{Config, ConfigError, Connections, Identity, Pem, PrivateKey, ProxyScheme, ProxyUrl, Tls};
 use crate::rest::metrics::{NETWORKS, NETWORKS_ASKED_FOR, NETWORKS_DROPPED};
-use crate::tls::{Digest, IdentitySlot, digest};
+use crate::tls::{Digest, IdentitySlot, ProviderIdentity, digest};
 
 /// All networks that may be shared, by their settings.
 #[derive(Default)]
@@ -38,6 +38,8 @@ struct Key {
     scheme: Scheme,
     authority: Authority,
     protection: Option<Protection>,
+    /// The passed crypto provider. It also protects the connections to an `https` proxy.
+    provider: Option<ProviderIdentity>,
     proxy: Option<Via>,
     connections: Connections,
     max_headers: (usize, usize),
@@ -176,6 +178,7 @@ impl Key {
             scheme: server.scheme().clone(),
             authority: server.authority().clone(),
             protection,
+            provider: ProviderIdentity::of(tls),
             proxy: choose(&config.proxy, server, environment)?.map(Via::from),
             connections: connections.clone(),
             max_headers: (limits.headers, limits.header_count),

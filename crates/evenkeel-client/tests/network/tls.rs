@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use evenkeel_apiserver::ApiServer;
 use evenkeel_client::config::{HttpVersions, Pem};
+use evenkeel_client::tls::default_provider;
 use evenkeel_client::transport::TransportFault;
 use evenkeel_client::{Client, Config, Error, Path};
 use http::Method;
@@ -51,7 +52,7 @@ impl Vouched {
         params.not_after = date_time_ymd(years.1, 1, 1);
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &authority).unwrap();
-        let server = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        let server = ServerConfig::builder_with_provider(default_provider().unwrap())
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()

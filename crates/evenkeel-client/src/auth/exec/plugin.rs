@@ -17,8 +17,9 @@ use crate::auth::error::CredentialProblem;
 use crate::auth::redact::Redactor;
 use crate::auth::refresh::{CredentialSource, Fetched, Fetching};
 use crate::auth::wall_clock::{self, lifetime};
+use crate::config::ConfigError;
 use crate::secret::Secret;
-use crate::tls::{ClientIdentity, IdentitySlot};
+use crate::tls::{ClientIdentity, CryptoProvider, IdentitySlot};
 
 /// How often requests update the metric of the certificate's remaining time, in seconds.
 const TTL_EVERY: i64 = 10;
@@ -29,6 +30,8 @@ pub(super) struct PluginSource {
     policy: ExecPolicy,
     cluster: Option<Value>,
     identity: Arc<IdentitySlot>,
+    /// `None` if there is none: then the plugin can only return tokens.
+    provider: Option<Arc<CryptoProvider>>,
     redactor: Redactor,
     hints: Mutex<HintLimiter>,
     /// When the metric was updated, in seconds; 0 while there is no certificate.
@@ -41,12 +44,14 @@ impl PluginSource {
         policy: &ExecPolicy,
         cluster: Option<Value>,
         identity: Arc<IdentitySlot>,
+        provider: Option<Arc<CryptoProvider>>,
     ) -> Self {
         PluginSource {
             plugin: plugin.clone(),
             policy: policy.clone(),
             cluster,
             identity,
+            provider,
             redactor: redactor(plugin),
             hints: Mutex::default(),
             shown: AtomicI64::new(0),
@@ -64,9 +69,11 @@ impl PluginSource {
         };
         let identity = match &printed.certificate {
             Some((certificate, key)) => {
-                let identity = ClientIdentity::parse(certificate, key)
-                    .map_err(|error| failed(ExecProblem::output(format!("its certificate cannot be used: {error}"))))?;
-                Some(identity)
+                let unusable =
+                    |error: String| failed(ExecProblem::output(format!("its certificate cannot be used: {error}")));
+                let provider =
+                    self.provider.as_ref().ok_or_else(|| unusable(ConfigError::NoCryptoProvider.to_string()))?;
+                Some(ClientIdentity::parse(certificate, key, provider).map_err(|error| unusable(error.to_string()))?)
             }
             None => None,
         };

@@ -12,7 +12,7 @@ use crate::auth::registry::CredentialRegistry;
 use crate::config::{Config, ConfigError, Pem};
 use crate::secret::Secret;
 use crate::small_file;
-use crate::tls::{Digest, IdentitySlot, MAX_PEM, digest};
+use crate::tls::{Digest, IdentitySlot, MAX_PEM, digest, provider_of};
 
 /// A plugin with its current credential.
 #[derive(Debug)]
@@ -44,7 +44,8 @@ impl PluginRegistry {
         let key = key(config, plugin, cluster.as_ref());
         self.get_or_create(key, || {
             let identity = IdentitySlot::new();
-            let source = PluginSource::new(plugin, &config.exec_policy, cluster, Arc::clone(&identity));
+            let provider = provider_of(&config.tls).ok();
+            let source = PluginSource::new(plugin, &config.exec_policy, cluster, Arc::clone(&identity), provider);
             Ok(Arc::new(ExecCredentials { refresher: Refresher::new(source), identity }))
         })
     }
@@ -84,6 +85,9 @@ fn key(config: &Config, plugin: &ExecPlugin, cluster: Option<&Value>) -> Digest 
     let policy = &config.exec_policy;
     let plain =
         format!("{api_version:?} {install_hint:?} {interactive_mode:?} {stdin_unavailable:?} {timeout:?} {policy:?}");
+    // The entry keeps the provider alive, so its address identifies it.
+    let provider = config.tls.crypto_provider.as_ref().map(|provider| format!("{:p}", Arc::as_ptr(provider)));
+    let plain = format!("{plain} {provider:?}");
     let cluster = Zeroizing::new(cluster.map(Value::to_string).unwrap_or_default());
     let counts = format!("{} {}", args.len(), env.len());
     let mut texts = vec![plain.as_bytes(), command.as_bytes(), cluster.as_bytes(), counts.as_bytes()];

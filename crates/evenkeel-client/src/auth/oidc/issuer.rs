@@ -30,9 +30,11 @@ pub(super) type Connector = Arc<dyn Fn(&ServerUrl) -> Result<Transport, ConfigEr
 /// client. The CA, the proxy and the certificate of the cluster have no effect.
 pub(super) fn connector(config: &Config, provider: &OidcProvider) -> Connector {
     let (ca, connections) = (provider.ca.clone(), config.connections.clone());
+    let crypto_provider = config.tls.crypto_provider.clone();
     Arc::new(move |server| {
         let mut config = Config::new(server.clone());
         config.tls.ca.clone_from(&ca);
+        config.tls.crypto_provider.clone_from(&crypto_provider);
         config.connections.clone_from(&connections);
         Transport::network(&config, None)
     })

@@ -5,5 +5,6 @@ pub(crate) mod pki;
 
 mod handshakes;
 mod identities;
+mod providers;
 mod rotation;
 mod sockets;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose, date_time_ymd,
+    KeyPair, KeyUsagePurpose, SignatureAlgorithm, date_time_ymd,
 };
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -13,8 +14,19 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio::time::Instant;
 
 use crate::config::{HttpVersions, Identity, Pem, PrivateKey, Tls};
+use crate::tls::default_provider;
 use crate::tls::material::Material;
-use crate::tls::provider;
+
+/// The provider of tests that do not choose one.
+pub(crate) fn provider() -> Arc<CryptoProvider> {
+    default_provider().unwrap()
+}
+
+/// Every provider, with its name.
+pub(crate) fn providers() -> [(&'static str, Arc<CryptoProvider>); 2] {
+    use rustls::crypto::{aws_lc_rs, ring};
+    [("ring", Arc::new(ring::default_provider())), ("aws-lc-rs", Arc::new(aws_lc_rs::default_provider()))]
+}
 
 /// A certificate and its key in PEM.
 pub(crate) struct Pair {
@@ -79,9 +91,18 @@ impl Authority {
         self.issue(params(name, &[], VALID), ExtendedKeyUsagePurpose::ClientAuth)
     }
 
-    fn issue(&self, mut params: CertificateParams, purpose: ExtendedKeyUsagePurpose) -> Pair {
+    /// Issues a client certificate for a key of this kind.
+    pub(crate) fn client_for(&self, name: &str, kind: &'static SignatureAlgorithm) -> Pair {
+        let purpose = ExtendedKeyUsagePurpose::ClientAuth;
+        self.issue_for(params(name, &[], VALID), purpose, KeyPair::generate_for(kind).unwrap())
+    }
+
+    fn issue(&self, params: CertificateParams, purpose: ExtendedKeyUsagePurpose) -> Pair {
+        self.issue_for(params, purpose, KeyPair::generate().unwrap())
+    }
+
+    fn issue_for(&self, mut params: CertificateParams, purpose: ExtendedKeyUsagePurpose, key: KeyPair) -> Pair {
         params.extended_key_usages = vec![purpose];
-        let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.0).unwrap();
         Pair { certificate: certificate.pem(), key: key.serialize_pem() }
     }
@@ -98,14 +119,25 @@ pub(crate) fn self_signed(name: &str, years: Years, purposes: &[ExtendedKeyUsage
 
 /// Returns a server with this certificate and these protocols, which accepts client certificates of this CA.
 pub(crate) fn server(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) -> Arc<ServerConfig> {
-    let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap();
+    server_with(provider(), pair, alpn, clients)
+}
+
+/// Returns the same server with this provider.
+pub(crate) fn server_with(
+    provider: Arc<CryptoProvider>,
+    pair: &Pair,
+    alpn: &[&str],
+    clients: Option<&Authority>,
+) -> Arc<ServerConfig> {
+    let builder =
+        ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions().unwrap();
     let builder = match clients {
         None => builder.with_no_client_auth(),
         Some(authority) => {
             let mut roots = RootCertStore::empty();
             roots.add(authority.0.der().clone()).unwrap();
             builder.with_client_cert_verifier(
-                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build().unwrap(),
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap(),
             )
         }
     };
@@ -116,7 +148,7 @@ pub(crate) fn server(pair: &Pair, alpn: &[&str], clients: Option<&Authority>) ->
 
 /// Returns a server that sends a certificate without having its key.
 pub(crate) fn impostor(shown: &Pair, owned: &Pair) -> Arc<ServerConfig> {
-    let key = rustls::crypto::ring::sign::any_supported_type(&owned.private()).unwrap();
+    let key = provider().key_provider.load_private_key(owned.private()).unwrap();
     let certified = rustls::sign::CertifiedKey::new(shown.chain(), key);
     let config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()

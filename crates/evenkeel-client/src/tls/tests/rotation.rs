@@ -10,7 +10,7 @@ use tokio::time::{Instant, advance};
 
 use super::handshakes::{material, shake};
 use super::logs::Logs;
-use super::pki::{Authority, Pair, VALID, server};
+use super::pki::{Authority, Pair, VALID, provider, server};
 use crate::config::{HttpVersions, Identity, Pem, PrivateKey, Tls};
 use crate::small_file::tests::Folder;
 use crate::tls::material::Material;
@@ -113,7 +113,7 @@ async fn exe_012_the_certificate_of_a_plugin_is_used_by_new_connections() {
     let material = Arc::new(material.following(Some(&slot)));
     let set = |name: &str| {
         let pair = clients.client(name);
-        slot.set(Some(ClientIdentity::parse(&pair.certificate, &pair.key.as_str().into()).unwrap()));
+        slot.set(Some(ClientIdentity::parse(&pair.certificate, &pair.key.as_str().into(), &provider()).unwrap()));
     };
     let shown = async || {
         let config = material.for_handshake(Instant::now()).await;

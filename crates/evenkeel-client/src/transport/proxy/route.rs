@@ -18,7 +18,7 @@ use super::error::ProxyError;
 use super::http_connect::{self, Answer};
 use super::prefixed::Prefixed;
 use super::socks5::{Failure, Handshake, SocksAction};
-use crate::config::{ConfigError, Connections, Proxy, ProxyScheme, ProxyUrl, ServerUrl};
+use crate::config::{ConfigError, Connections, Proxy, ProxyScheme, ProxyUrl, ServerUrl, Tls};
 use crate::tls;
 use crate::transport::connect::{BoxIo, authority, tcp_connect};
 use crate::transport::{TransportError, TransportFault};
@@ -43,15 +43,17 @@ struct Via {
 
 impl Route {
     /// Returns the route to this server. An `https` proxy must be trusted by the system's roots: the cluster's
-    /// authority and the client certificate are for the cluster, not for the proxy.
+    /// authority and the client certificate are for the cluster, not for the proxy. Of the TLS settings only the crypto
+    /// provider applies to it.
     pub(crate) fn new(
         server: &ServerUrl,
         proxy: &Proxy,
         connections: &Connections,
+        settings: &Tls,
         environment: &ProxyEnvironment,
     ) -> Result<Self, ConfigError> {
         let via = match choose(proxy, server, environment)? {
-            Some(url) => Some(Via::new(url, tls::for_proxies)?),
+            Some(url) => Some(Via::new(url, || tls::for_proxies(settings))?),
             None => None,
         };
         Ok(Route::via(server, connections, via))

@@ -119,7 +119,7 @@ fn url(text: &str) -> ServerUrl {
 
 fn route(server: &str, proxy: &str) -> Route {
     let proxy = Proxy::Url(ProxyUrl::parse(proxy).unwrap());
-    Route::new(&url(server), &proxy, &Connections::default(), &ProxyEnvironment::default()).unwrap()
+    Route::new(&url(server), &proxy, &Connections::default(), &Tls::default(), &ProxyEnvironment::default()).unwrap()
 }
 
 async fn failure(route: &Route) -> TransportError {
@@ -253,7 +253,7 @@ fn trusting(authority: &Authority) -> Arc<ClientConfig> {
 
 #[test]
 fn for_an_https_proxy_only_http_1_is_offered() {
-    assert_eq!(for_proxies().unwrap().alpn_protocols, [b"http/1.1"]);
+    assert_eq!(for_proxies(&Tls::default()).unwrap().alpn_protocols, [b"http/1.1"]);
 }
 
 #[tokio::test]
@@ -322,6 +322,7 @@ fn a_user_name_for_an_http_proxy_has_no_colon() {
         &url("https://kube.test"),
         &Proxy::Url(proxy),
         &Connections::default(),
+        &Tls::default(),
         &ProxyEnvironment::default(),
     );
     assert!(!format!("{:?}", error.unwrap_err()).contains("canary"));

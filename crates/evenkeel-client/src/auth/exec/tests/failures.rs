@@ -6,7 +6,7 @@ use super::*;
 async fn exe_008_a_missing_plugin_is_an_error_with_its_hint() {
     let mut plugin = ExecPlugin::new("evenkeel-no-such-plugin");
     plugin.install_hint = Some("install it with: cargo install it".into());
-    let source = PluginSource::new(&plugin, &ExecPolicy::AllowAll, None, IdentitySlot::new());
+    let source = PluginSource::new(&plugin, &ExecPolicy::AllowAll, None, IdentitySlot::new(), default_provider());
     for number in 0..12 {
         let error = source.fetch().await.unwrap_err().to_string();
         assert!(error.starts_with("the exec plugin \"evenkeel-no-such-plugin\" is not installed"), "{error}");

@@ -14,7 +14,7 @@ use crate::auth::error::CredentialProblem;
 use crate::auth::refresh::{CredentialSource as _, Fetched};
 use crate::config::{Config, ServerUrl};
 use crate::small_file::tests::Folder;
-use crate::tls::IdentitySlot;
+use crate::tls::{IdentitySlot, default_provider};
 
 /// Returns a plugin that runs this script.
 fn sh(script: &str) -> ExecPlugin {
@@ -41,7 +41,7 @@ async fn fetch(plugin: &ExecPlugin) -> Result<Fetched, CredentialProblem> {
 }
 
 async fn fetch_with(plugin: &ExecPlugin, policy: &ExecPolicy) -> Result<Fetched, CredentialProblem> {
-    PluginSource::new(plugin, policy, None, IdentitySlot::new()).fetch().await
+    PluginSource::new(plugin, policy, None, IdentitySlot::new(), default_provider()).fetch().await
 }
 
 /// Returns why a plugin fails, and its command.

@@ -69,7 +69,7 @@ async fn exe_012_chc_19_a_changed_certificate_is_a_change_and_a_token_is_none() 
     let (one, two) = (authority.client("one"), authority.client("two"));
     let slot = IdentitySlot::new();
     let run = async |plugin: &ExecPlugin| {
-        let source = PluginSource::new(plugin, &ExecPolicy::AllowAll, None, Arc::clone(&slot));
+        let source = PluginSource::new(plugin, &ExecPolicy::AllowAll, None, Arc::clone(&slot), default_provider());
         source.fetch().await.unwrap();
         slot.epoch()
     };
@@ -120,8 +120,13 @@ fn exe_015_runs_decisions_and_certificates_are_measured() {
             fetch_with(&sh("true"), &ExecPolicy::DenyAll).await.unwrap_err();
             let slot = IdentitySlot::new();
             for pair in [&one, &two] {
-                let source =
-                    PluginSource::new(&printing_pair("t", pair), &ExecPolicy::AllowAll, None, Arc::clone(&slot));
+                let source = PluginSource::new(
+                    &printing_pair("t", pair),
+                    &ExecPolicy::AllowAll,
+                    None,
+                    Arc::clone(&slot),
+                    default_provider(),
+                );
                 source.fetch().await.unwrap();
                 // The metric of its certificate would end with it.
                 std::mem::forget(source);

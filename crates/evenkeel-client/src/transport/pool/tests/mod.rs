@@ -241,7 +241,7 @@ fn over_tls(url: &str, ca: &str) -> Pool {
     let server = ServerUrl::parse(url).unwrap();
     let mut roots = rustls::RootCertStore::empty();
     roots.add(rustls::pki_types::CertificateDer::from_pem_slice(ca.as_bytes()).unwrap()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = crate::tls::default_provider().unwrap();
     let mut config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
