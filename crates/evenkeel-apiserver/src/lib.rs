@@ -76,7 +76,8 @@ pub use env::Env;
 pub use evenkeel_base::channels::{ChannelReader, ChannelWriter};
 pub use evenkeel_core::{ExitStatus, TerminalSize};
 pub use exec::{
-    ContainerProcess, ProcessFuture, ProcessHandler, ProcessOutcome, ScriptedCommands, ScriptedOutput, TerminalSizes,
+    ContainerProcess, LocalAddresses, PortConnection, PortFuture, PortHandler, PortStream, ProcessFuture,
+    ProcessHandler, ProcessOutcome, ScriptedCommands, ScriptedOutput, TerminalSizes,
 };
 pub use faults::{Action, ExpireForm, FaultSpecError, Faults, Rule, RuleId, RuleReport, WatchAction};
 pub use http_types::{Body, ConnectionCut, User};

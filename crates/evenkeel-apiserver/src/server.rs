@@ -14,7 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::engine::{ApiEngine, ControllerTiming, Settings, SigningKey, Snapshot};
 use crate::env::Env;
-use crate::exec::ProcessHandler;
+use crate::exec::{PortHandler, ProcessHandler};
 use crate::faults::{Clock, Faults, StoreControl};
 use crate::http_types::User;
 use crate::install::{self, CrdSource, InstallError};
@@ -384,6 +384,30 @@ impl Builder {
     /// Runs the processes that clients of `pods/X/attach` attach to. Without a handler, attach is refused with 501.
     pub fn attach(mut self, handler: impl ProcessHandler) -> Self {
         self.settings.processes.attach = Some(Arc::new(handler));
+        self
+    }
+
+    /// Serves the ports of `pods/X/portforward`: a closure, or [`LocalAddresses`](crate::LocalAddresses). Without a handler,
+    /// port-forward is refused with 501.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), evenkeel_apiserver::StartError> {
+    /// use evenkeel_apiserver::{ApiServer, PortConnection};
+    /// use tokio::io::AsyncWriteExt;
+    ///
+    /// let greet = |mut connection: PortConnection| async move {
+    ///     match connection.port {
+    ///         80 => Ok(connection.stream.write_all(b"hello").await?),
+    ///         _ => Err("connection refused".into()),
+    ///     }
+    /// };
+    /// let server = ApiServer::builder().port_forward(greet).start().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn port_forward(mut self, handler: impl PortHandler) -> Self {
+        self.settings.processes.ports = Some(Arc::new(handler));
         self
     }
 

@@ -21,7 +21,7 @@
 //! - [`Config`], from kubeconfigs and from inside a cluster, and [`Client`].
 //! - [`Api`], the verbs on the objects of a kind; accessors of every built-in [group](api::groups); kinds that are only
 //!   known at run time ([`Client::dynamic`], [`Client::scales`]); and [`Request`], which all of them are built on.
-//! - [`remote`]: processes in containers, with exec and attach.
+//! - [`remote`]: processes in containers and ports of pods, with exec, attach and port-forward.
 //! - [`discovery`]: groups, resources, names and schemas.
 //! - Helpers around requests: [`retry`](mod@retry), [`wait`], [`watch`] and [`paging`].
 //!
@@ -41,8 +41,8 @@
 //!
 //! - No copy of the cluster: informers and listers are in `evenkeel-cache`.
 //! - No eager decoding: reads return an [`Obj`](evenkeel_core::Obj), whose `typed()` decodes.
-//! - No background tasks except for the connections that requests opened, and for the run of an exec plugin or the call
-//!   of a token source that a request started.
+//! - No background tasks except for the connections that requests opened, for a [`PortListener`](remote::PortListener), and
+//!   for the run of an exec plugin or the call of a token source that a request started.
 //! - No retry of what may have happened: after a lost connection only reads are retried.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -78,7 +78,7 @@ pub use config::Config;
 pub use error::{Error, RequestName};
 pub use paging::Pager;
 pub use reference::ToReference;
-pub use remote::{Exec, RemoteProcess, SessionError, TerminalSize};
+pub use remote::{Exec, PortForward, PortStream, RemoteProcess, SessionError, TerminalSize};
 pub use rest::{ByteStream, Lines, List, ListStream, Path, Query, Request, Response, WatchEnd, WatchStream};
 pub use retry::{Backoff, DEFAULT_BACKOFF, DEFAULT_RETRY, Retry, RetryError, retry, retry_on_conflict};
 pub use secret::Secret;

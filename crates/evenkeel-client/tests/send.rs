@@ -40,6 +40,8 @@ fn every_future_can_be_spawned() {
         send(pods.logs("a").stream());
         send(pods.exec("a", ["b"]).into_future());
         send(pods.exec("a", ["b"]).output());
+        send(pods.port_forward("a").connect(80));
+        send(pods.port_forward("a").listen([80]).into_future());
         send(async { pods.attach("a").await?.wait().await });
         send(pods.pages(&ListParams::default()).list());
         send(async { pods.pages(&ListParams::default()).stream().next().await });

@@ -1,8 +1,9 @@
-//! Processes in containers: exec and attach (MSC-6).
+//! Processes in containers and ports of pods: exec, attach (MSC-6) and port-forward (MSC-7).
 //!
 //! The engine checks a request and returns an [`Upgrade`](crate::http_types::Upgrade). The listener passes it the upgraded
 //! connection, and `session` runs the handler of the user on its channels.
 
+pub(crate) mod port_forward;
 mod scripted;
 pub(crate) mod session;
 
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use evenkeel_base::channels::{ChannelReader, ChannelWriter};
 use evenkeel_core::{ExitStatus, Status, TerminalSize};
 
+pub use self::port_forward::{LocalAddresses, PortConnection, PortFuture, PortHandler, PortStream};
 pub use self::scripted::{ScriptedCommands, ScriptedOutput};
 
 /// The future of a [`ProcessHandler`].
@@ -120,6 +122,7 @@ impl TerminalSizes {
 pub(crate) struct ProcessHandlers {
     pub(crate) exec: Option<Arc<dyn ProcessHandler>>,
     pub(crate) attach: Option<Arc<dyn ProcessHandler>>,
+    pub(crate) ports: Option<Arc<dyn PortHandler>>,
 }
 
 impl fmt::Debug for ProcessHandlers {
@@ -127,6 +130,7 @@ impl fmt::Debug for ProcessHandlers {
         f.debug_struct("ProcessHandlers")
             .field("exec", &self.exec.is_some())
             .field("attach", &self.attach.is_some())
+            .field("ports", &self.ports.is_some())
             .finish()
     }
 }

@@ -24,8 +24,10 @@ use super::{ChannelError, MAX_MESSAGE, Shared};
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 /// The longest time without a pong.
 const PONG_TIMEOUT: Duration = Duration::from_secs(61);
-/// The longest time without progress of a write.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The longest time without progress of a client's write, as in client-go.
+const CLIENT_WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The longest time without progress of a server's write, as the kubelet's timeout of idle connections: a client may pause.
+const SERVER_WRITE_TIMEOUT: Duration = Duration::from_secs(4 * 60 * 60);
 /// The longest time for the closing handshake.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The size of the socket's buffers.
@@ -62,6 +64,10 @@ where
             socket,
             held: None,
             heartbeat: (role == Role::Client).then(Heartbeat::new),
+            write_timeout: match role {
+                Role::Client => CLIENT_WRITE_TIMEOUT,
+                Role::Server => SERVER_WRITE_TIMEOUT,
+            },
             write_deadline: None,
             blocked: false,
             unflushed: false,
@@ -87,6 +93,7 @@ struct Driver<S> {
     /// A message whose channel is full.
     held: Option<Bytes>,
     heartbeat: Option<Heartbeat>,
+    write_timeout: Duration,
     /// Set while the socket does not accept all data.
     write_deadline: Option<Pin<Box<Sleep>>>,
     /// Whether the socket's buffer is full.
@@ -144,9 +151,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
                 Poll::Ready(Ok(())) if is_cancelled && self.close_sent => return Poll::Ready(Ok(())),
                 Poll::Ready(Ok(())) => self.write_deadline = None,
                 Poll::Pending => {
-                    let deadline = self.write_deadline.get_or_insert_with(|| Box::pin(sleep(WRITE_TIMEOUT)));
+                    let limit = self.write_timeout;
+                    let deadline = self.write_deadline.get_or_insert_with(|| Box::pin(sleep(limit)));
                     if deadline.as_mut().poll(context).is_ready() {
-                        return Poll::Ready(Err(ChannelError::WriteTimeout { limit: WRITE_TIMEOUT }));
+                        return Poll::Ready(Err(ChannelError::WriteTimeout { limit }));
                     }
                 }
             }

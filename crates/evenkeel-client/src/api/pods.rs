@@ -1,4 +1,4 @@
-//! The verbs of pods only: logs, exec, attach, copy, debug containers, eviction, binding, proxy.
+//! The verbs of pods only: logs, exec, attach, port-forward, copy, debug containers, eviction, binding, proxy.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -17,7 +17,7 @@ use super::request::{ApiRequest, read_json, verb};
 use super::scope::{Addressable, Namespaced};
 use super::{Api, Subresource};
 use crate::error::Error;
-use crate::remote::{AddDebugContainer, CopyFrom, CopyTo, Exec};
+use crate::remote::{AddDebugContainer, CopyFrom, CopyTo, Exec, PortForward};
 use crate::rest::{ByteStream, Path, Request};
 use crate::wire::{ResponseShape, Wire};
 
@@ -150,6 +150,25 @@ impl Api<Pod, Namespaced> {
     /// ```
     pub fn debug(&self, name: &str, container: EphemeralContainer) -> AddDebugContainer {
         AddDebugContainer::new(self.clone(), name.to_owned(), container)
+    }
+
+    /// Connects to the ports of a pod, or forwards local ports to them. Nothing is sent before a stream is opened.
+    ///
+    /// ```
+    /// # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    ///
+    /// let forward = client.core_v1().pods("default").port_forward("web-0");
+    /// let mut stream = forward.connect(8080).await?;
+    /// stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await?;
+    /// let mut response = String::new();
+    /// stream.read_to_string(&mut response).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn port_forward(&self, name: &str) -> PortForward {
+        let request = self.request(Method::GET, Some(name), Some("portforward"), ResponseShape::Full).accept("*/*");
+        PortForward::new(request, format!("{}/{name}", self.scope.0))
     }
 
     /// Evicts a pod. The server responds with 429 while a disruption budget does not allow it.

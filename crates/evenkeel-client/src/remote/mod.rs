@@ -1,4 +1,4 @@
-//! Processes in containers: exec, attach, copies of files, debug containers.
+//! Processes in containers and ports of pods: exec, attach, copies of files, debug containers, port-forward.
 //!
 //! ```
 //! use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -19,11 +19,14 @@
 //! # }
 //! ```
 //!
+//! [`PortForward`] connects to the ports of a pod, and forwards local ports to them.
+//!
 //! # Protocol
 //!
-//! A session is a WebSocket on an HTTP/1.1 connection of its own. The client offers `v5.channel.k8s.io`, and
-//! `v4.channel.k8s.io` for servers before Kubernetes 1.30. With v4 standard input cannot be closed:
-//! `shutdown` of [`RemoteProcess::stdin`] fails. Credentials, impersonation, proxies and layers apply as to every request.
+//! A session is a WebSocket on an HTTP/1.1 connection of its own. For exec and attach, the client offers
+//! `v5.channel.k8s.io`, and `v4.channel.k8s.io` for servers before Kubernetes 1.30. With v4 standard input cannot be
+//! closed: `shutdown` of [`RemoteProcess::stdin`] fails. For port-forward, the client offers `v4.channel.k8s.io`, with a session
+//! per stream. Credentials, impersonation, proxies and layers apply as to every request.
 //!
 //! # Guarantees
 //!
@@ -36,6 +39,7 @@ mod copy;
 mod debug;
 mod error;
 mod exec;
+mod port_forward;
 mod process;
 #[cfg(test)]
 mod tests;
@@ -47,4 +51,8 @@ pub use self::copy::{CopyError, CopyFrom, CopyLimits, CopyReport, CopyTo, SkipRe
 pub use self::debug::{AddDebugContainer, DebugContainer, DebugError, WaitingContainer};
 pub use self::error::SessionError;
 pub use self::exec::Exec;
+pub use self::port_forward::{
+    BindFailure, BoundPort, ForwardError, ForwardedPort, ListenError, ListenPorts, PortForward, PortForwardError,
+    PortListener, PortSpecError, PortStream,
+};
 pub use self::process::{ProcessOutput, RemoteProcess};

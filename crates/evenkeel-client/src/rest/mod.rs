@@ -45,6 +45,7 @@ pub(crate) use protobuf_fallback::ProtobufFallback;
 pub use query::{Query, QueryValue};
 pub use request::Request;
 pub use response::Response;
+pub(crate) use sanitize::escaped;
 pub use stream::{ByteStream, Lines, WatchEnd, WatchStream};
 pub(crate) use throttle::ThrottleLog;
 pub use throttle::{RateLimiter, WouldExceedDeadline};

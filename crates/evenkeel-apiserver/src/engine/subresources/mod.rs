@@ -2,6 +2,7 @@
 
 pub(crate) mod log;
 mod pods;
+mod port_forward;
 mod process;
 pub(crate) mod scale;
 pub(crate) mod service_account_token;
@@ -43,7 +44,7 @@ const SUBRESOURCES: &[(&str, &str, SubresourceKind)] = &[
     ("pods", "log", SubresourceKind::Handler(ApiEngine::log)),
     ("pods", "attach", SubresourceKind::Handler(ApiEngine::attach)),
     ("pods", "exec", SubresourceKind::Handler(ApiEngine::exec)),
-    ("pods", "portforward", SubresourceKind::Handler(refuse_container_access)),
+    ("pods", "portforward", SubresourceKind::Handler(ApiEngine::port_forward)),
     ("pods", "proxy", SubresourceKind::Handler(refuse_container_access)),
     ("nodes", "proxy", SubresourceKind::Handler(refuse_container_access)),
     ("services", "proxy", SubresourceKind::Handler(refuse_container_access)),

@@ -13,7 +13,8 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role as Side};
 
 use super::super::{
-    CHUNK, ChannelError, ChannelProtocol, ERROR, INBOUND_LIMIT, MAX_MESSAGE, STDERR, STDIN, STDOUT, Session,
+    CHUNK, ChannelError, ChannelProtocol, ERROR, INBOUND_LIMIT, MAX_MESSAGE, Role, STDERR, STDIN, STDOUT, Session,
+    SessionSettings,
 };
 use super::{client, server};
 
@@ -123,6 +124,24 @@ async fn rcm_014_a_peer_that_answers_no_ping_is_given_up_after_61_seconds() {
     assert!(matches!(*session.ended().await.unwrap_err(), ChannelError::PingTimeout { .. }));
     assert_eq!(started.elapsed(), Duration::from_secs(61));
     assert_eq!(peer.receive().await, Some(Message::Ping(Bytes::new())));
+}
+
+/// How long a session accepts writes while its peer reads nothing.
+async fn blocked(role: Role) -> Duration {
+    let (ours, _theirs) = duplex(1024);
+    let settings = SessionSettings { role, protocol: ChannelProtocol::V4, inbound: vec![], outbound: vec![STDOUT] };
+    let (session, driver) = Session::new(ours, &settings);
+    tokio::spawn(driver);
+    let started = Instant::now();
+    session.writer(STDOUT).write_all(&[0; 4096]).await.unwrap();
+    assert!(matches!(*session.ended().await.unwrap_err(), ChannelError::WriteTimeout { .. }));
+    started.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn rcm_014_a_peer_that_reads_nothing_is_given_up() {
+    assert_eq!(blocked(Role::Client).await, Duration::from_secs(60));
+    assert_eq!(blocked(Role::Server).await, Duration::from_secs(4 * 60 * 60));
 }
 
 #[tokio::test(start_paused = true)]
