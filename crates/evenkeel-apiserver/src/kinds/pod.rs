@@ -15,6 +15,9 @@ const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].imag
     `spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be \
     set to 1 if it was previously negative)";
 
+/// Marks the mirror of a static pod, which its node manages.
+const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
+
 const BEST_EFFORT: &str = "BestEffort";
 
 /// Returns the QoS class of a pod from its specification.
@@ -58,11 +61,15 @@ pub(super) fn qos_class(spec: &Value) -> &'static str {
     }
 }
 
-/// Allows new ephemeral containers and requires that existing ones are unchanged.
+/// Validates new ephemeral containers and requires that existing ones are unchanged (MSC-8).
 pub(crate) fn validate_ephemeral_containers_update(new: &Value, old: &Value) -> Vec<FieldError> {
     const FIELD: &str = "spec.ephemeralContainers";
+    if at(old, &["metadata", "annotations", MIRROR_ANNOTATION]).is_some() {
+        return vec![FieldError::forbidden("", "static pods do not support ephemeral containers")];
+    }
     let containers = |pod| list_at(pod, &["spec", "ephemeralContainers"]);
     let mut errors = Vec::new();
+    podcheck::ephemeral_containers(&mut errors, new.get("spec").unwrap_or(&Value::Null), FIELD);
     for present in containers(old) {
         let name = text_at(present, &["name"]);
         match containers(new).iter().find(|container| text_at(container, &["name"]) == name) {
@@ -168,6 +175,14 @@ pub(super) fn default_status(pod: &mut Object) {
 }
 
 pub(super) fn validate_create(pod: &Value) -> Vec<FieldError> {
+    let mut errors = validate_spec(pod);
+    if !list_at(pod, &["spec", "ephemeralContainers"]).is_empty() {
+        errors.push(FieldError::forbidden("spec.ephemeralContainers", "cannot be set on create"));
+    }
+    errors
+}
+
+fn validate_spec(pod: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     podcheck::spec(&mut errors, pod.get("spec").unwrap_or(&Value::Null), "spec", &[]);
     errors
@@ -176,7 +191,7 @@ pub(super) fn validate_create(pod: &Value) -> Vec<FieldError> {
 /// Requires that a pod's specification is unchanged, except for its images, deadline, tolerations and scheduling
 /// gates.
 pub(super) fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = validate_create(new);
+    let mut errors = validate_spec(new);
     for list in ["containers", "initContainers"] {
         let path = ["spec", list];
         if list_at(new, &path).len() != list_at(old, &path).len() {

@@ -6,13 +6,26 @@ use crate::field::{FieldError, FieldFault};
 use crate::meta::{dns_label, refuse, validate_annotations, validate_labels};
 
 use super::check::supported;
-use super::fill::{at, list_at, text_at};
+use super::fill::{at, is_empty, list_at, text_at};
 use super::quantity::billionths;
 
 const RESTART_POLICIES: &[&str] = &["Always", "OnFailure", "Never"];
 const DNS_POLICIES: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 const PULL_POLICIES: &[&str] = &["Always", "IfNotPresent", "Never"];
 const MESSAGE_POLICIES: &[&str] = &["File", "FallbackToLogsOnError"];
+/// The fields of a container that an ephemeral container must not have.
+const NOT_EPHEMERAL: &[&str] = &[
+    "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+];
+const NOT_EPHEMERAL_DETAIL: &str = "cannot be set for an Ephemeral Container";
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
 /// Checks a pod template at `path`. `claims` are volumes that the owner provides in addition to the template's.
@@ -25,6 +38,10 @@ pub(super) fn template(errors: &mut Vec<FieldError>, template: Option<&Value>, p
     validate_labels(metadata.get("labels"), &format!("{path}.labels"), errors);
     validate_annotations(metadata.get("annotations"), &format!("{path}.annotations"), errors);
     spec(errors, template.get("spec").unwrap_or(&Value::Null), &format!("{path}.spec"), claims);
+    if !list_at(template, &["spec", "ephemeralContainers"]).is_empty() {
+        let detail = "ephemeral containers not allowed in pod template";
+        errors.push(FieldError::forbidden(format!("{path}.spec.ephemeralContainers"), detail));
+    }
 }
 
 /// Checks a pod's specification at `path`.
@@ -54,6 +71,40 @@ pub(super) fn spec(errors: &mut Vec<FieldError>, spec: &Value, path: &str, claim
     containers(errors, init, &format!("{path}.initContainers"), &volumes, &mut names);
     supported(errors, spec, path, "restartPolicy", RESTART_POLICIES);
     supported(errors, spec, path, "dnsPolicy", DNS_POLICIES);
+}
+
+/// Checks the ephemeral containers of a pod's specification. They must not have what a workload relies on.
+pub(super) fn ephemeral_containers(errors: &mut Vec<FieldError>, spec: &Value, path: &str) {
+    let names = |list| list_at(spec, &[list]).iter().map(|each| text_at(each, &["name"]));
+    let volumes: Vec<&str> = names("volumes").collect();
+    let targets: Vec<&str> = names("containers").chain(names("initContainers")).collect();
+    let list = list_at(spec, &["ephemeralContainers"]);
+    containers(errors, list, path, &volumes, &mut targets.clone());
+    for (index, each) in list.iter().enumerate() {
+        let path = format!("{path}[{index}]");
+        let target = text_at(each, &["targetContainerName"]);
+        if !target.is_empty() && !targets.contains(&target) {
+            errors.push(FieldError {
+                fault: FieldFault::NotFound,
+                field: format!("{path}.targetContainerName"),
+                value: Some(Value::from(target).to_string()),
+                detail: String::new(),
+            });
+        }
+        for field in NOT_EPHEMERAL {
+            if !is_empty(each.get(*field)) {
+                errors.push(FieldError::forbidden(format!("{path}.{field}"), NOT_EPHEMERAL_DETAIL));
+            }
+        }
+        for (index, mount) in list_at(each, &["volumeMounts"]).iter().enumerate() {
+            for field in ["subPath", "subPathExpr"] {
+                if !text_at(mount, &[field]).is_empty() {
+                    let path = format!("{path}.volumeMounts[{index}].{field}");
+                    errors.push(FieldError::forbidden(path, NOT_EPHEMERAL_DETAIL));
+                }
+            }
+        }
+    }
 }
 
 fn containers<'a>(

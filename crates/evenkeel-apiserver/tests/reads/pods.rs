@@ -262,3 +262,51 @@ async fn msc_8_ephemeral_containers_are_added_and_kept() {
     let more = with(json!([added["spec"]["ephemeralContainers"][0], {"name": "other", "image": "busybox:1"}]));
     assert_eq!(api.patch(&path, more).await.ok()["spec"]["ephemeralContainers"].as_array().unwrap().len(), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn msc_8_ephemeral_containers_are_validated() {
+    let api = Api::start().await;
+    api.post(PODS, pod("p")).await.ok();
+    let path = format!("{PODS}/p/ephemeralcontainers");
+    let field = "spec.ephemeralContainers[0]";
+    let forbidden = "Forbidden: cannot be set for an Ephemeral Container";
+    let cases = [
+        (json!({"name": "c", "image": "i"}), format!("{field}.name: Duplicate value: \"c\"")),
+        (json!({"name": "d"}), format!("{field}.image: Required value")),
+        (json!({"name": "D", "image": "i"}), format!("{field}.name: Invalid value")),
+        (
+            json!({"name": "d", "image": "i", "targetContainerName": "none"}),
+            format!("{field}.targetContainerName: Not found: \"none\""),
+        ),
+        (json!({"name": "d", "image": "i", "ports": [{"containerPort": 80}]}), format!("{field}.ports: {forbidden}")),
+        (
+            json!({"name": "d", "image": "i", "resources": {"limits": {"cpu": "1"}}}),
+            format!("{field}.resources: {forbidden}"),
+        ),
+        (
+            json!({"name": "d", "image": "i", "livenessProbe": {"exec": {"command": ["true"]}}}),
+            format!("{field}.livenessProbe: {forbidden}"),
+        ),
+        (
+            json!({"name": "d", "image": "i", "volumeMounts": [{"name": "none", "mountPath": "/m"}]}),
+            format!("{field}.volumeMounts[0].name: Not found: \"none\""),
+        ),
+    ];
+    for (container, expected) in cases {
+        let change = json!({"spec": {"ephemeralContainers": [container]}});
+        let refused = api.patch(&path, change).await.refused(422);
+        assert!(refused.contains(&expected), "{refused}\n{expected}");
+    }
+    let target = json!({"spec": {"ephemeralContainers": [{"name": "d", "image": "i", "targetContainerName": "c"}]}});
+    api.patch(&path, target.clone()).await.ok();
+
+    let mut early = pod("early");
+    early["spec"]["ephemeralContainers"] = json!([{"name": "d", "image": "i"}]);
+    let refused = api.post(PODS, early).await.refused(422);
+    assert!(refused.contains("spec.ephemeralContainers: Forbidden: cannot be set on create"), "{refused}");
+    let mut mirror = pod("mirror");
+    mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "hash"});
+    api.post(PODS, mirror).await.ok();
+    let refused = api.patch(&format!("{PODS}/mirror/ephemeralcontainers"), target).await.refused(422);
+    assert!(refused.contains("static pods do not support ephemeral containers"), "{refused}");
+}
