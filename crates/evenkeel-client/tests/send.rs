@@ -43,6 +43,9 @@ fn every_future_can_be_spawned() {
         send(pods.port_forward("a").connect(80));
         send(pods.port_forward("a").listen([80]).into_future());
         send(async { pods.attach("a").await?.wait().await });
+        send(pods.copy_to("a", "b", "c").into_future());
+        send(pods.copy_from("a", "b", "c").into_future());
+        send(pods.debug("a", Default::default()).into_future());
         send(pods.pages(&ListParams::default()).list());
         send(async { pods.pages(&ListParams::default()).stream().next().await });
         send(client.dynamic(info).get("a").into_future());

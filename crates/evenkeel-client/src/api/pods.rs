@@ -104,7 +104,8 @@ impl Api<Pod, Namespaced> {
     /// # Guarantees
     /// - Nothing is written outside of the destination, whatever the container sends: entries with other paths are an error,
     ///   and symbolic links in the destination are not followed.
-    /// - Only files and directories are created. Links, devices and named pipes are skipped, and listed in the report.
+    /// - Only files and directories are created. Symbolic links, devices and named pipes are skipped, and listed in the report;
+    ///   hard links become files.
     ///   Setuid, setgid and the sticky bit are removed, and the umask of this process applies.
     /// - A file gets its name once it is complete. After an error or a cancellation the destination has the files that were
     ///   complete before it.

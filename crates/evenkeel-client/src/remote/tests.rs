@@ -13,7 +13,7 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::oneshot;
 
-use super::SessionError;
+use super::{CopyError, SessionError};
 use crate::client::Client;
 use crate::error::Error;
 use crate::transport::Body;
@@ -249,4 +249,16 @@ async fn rcm_007_dropping_the_process_closes_the_connection() {
     drop(process);
     server.ended().await.unwrap();
     assert_eq!(stdout.read(&mut [0]).await.unwrap_err().kind(), std::io::ErrorKind::NotConnected);
+}
+
+#[tokio::test]
+async fn rcm_012_a_copy_into_a_container_needs_the_half_close_of_v5() {
+    let source = tempfile::NamedTempFile::new().unwrap();
+    let fixture = Fixture::new(&["v4.channel.k8s.io"], unchanged);
+    let copying = fixture.client.core_v1().pods("default").copy_to("web-0", source.path(), "/tmp/copy").into_future();
+    let (path, serving) = (Arc::clone(&fixture.path), fixture.server(ChannelProtocol::V4));
+    let (error, _session) = tokio::join!(copying, serving);
+    let error = error.unwrap_err();
+    assert!(matches!(error, Error::Session { source: SessionError::Copy(CopyError::NoHalfClose), .. }), "{error:?}");
+    assert!(path.lock().unwrap().contains("exec?command=tar&command=-xof&command=-&command=-C&command=%2Ftmp&"));
 }

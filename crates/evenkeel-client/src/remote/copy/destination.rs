@@ -1,6 +1,8 @@
 //! [`Destination`]: writes files and directories below one path, and nothing elsewhere.
 
-use std::fs::{self, DirBuilder, Metadata};
+use std::collections::HashSet;
+use std::fs::{self, DirBuilder, File, Metadata};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -26,6 +28,9 @@ pub(super) struct Destination {
     root: PathBuf,
     /// The directory that was checked last, relative to the root.
     checked: Option<PathBuf>,
+    /// The hashes of the relative paths of all files. The hash is keyed, so that an archive cannot make them collide.
+    written: HashSet<u64>,
+    hasher: RandomState,
     buffer: Box<[u8]>,
 }
 
@@ -44,7 +49,8 @@ impl Destination {
         if let Some(parent) = root.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             fs::create_dir_all(parent).map_err(|error| CopyError::local(parent, error))?;
         }
-        Ok(Destination { root, checked: None, buffer: vec![0; BUFFER].into() })
+        let (written, hasher) = (HashSet::new(), RandomState::new());
+        Ok(Destination { root, checked: None, written, hasher, buffer: vec![0; BUFFER].into() })
     }
 
     /// Creates a directory and its parents, unless they exist. An empty path is the destination itself.
@@ -109,7 +115,14 @@ impl Destination {
             let _ = file.as_file().set_modified(modified);
         }
         file.persist(&path).map_err(|error| local(error.error))?;
+        self.written.insert(self.hasher.hash_one(relative));
         Ok(Written::Complete(copied))
+    }
+
+    /// Opens a file that this copy has written; `None` if there is none.
+    pub(super) fn written(&self, relative: &Path) -> Option<File> {
+        let known = self.written.contains(&self.hasher.hash_one(relative));
+        known.then(|| File::open(self.root.join(relative)).ok()).flatten()
     }
 }
 

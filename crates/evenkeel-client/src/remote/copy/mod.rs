@@ -80,9 +80,9 @@ pub enum SkipReason {
         /// The path that it points to, as the container states it.
         target: PathBuf,
     },
-    /// It is a further name of a file that occurs earlier.
+    /// It is a hard link to something that was not copied. Other hard links are copied as files.
     HardLink {
-        /// The first name, as the container states it.
+        /// The path of the file, as the container states it.
         target: PathBuf,
     },
     /// It is a device, a named pipe, a socket, or of an unknown type.

@@ -1,6 +1,7 @@
 //! Reads an archive that a container sends. Nothing in it is trusted.
 
 use std::cell::{Cell, RefCell};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
@@ -96,8 +97,18 @@ impl Unpacking {
             self.report.directories += 1;
             return self.discard(&mut entry);
         }
+        let modified = entry.header().mtime().unwrap_or_default();
+        if kind == EntryType::Link
+            && let Some((mut file, size)) = self.link_target(&entry)
+        {
+            self.file(&relative, mode, modified, size, &mut file)?;
+            return self.discard(&mut entry);
+        }
         match kind {
-            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => self.file(&relative, mode, &mut entry),
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+                let size = entry.size();
+                self.file(&relative, mode, modified, size, &mut entry)
+            }
             _ if relative.as_os_str().is_empty() => Err(CopyError::NotCopyable { path: self.source.clone() }),
             kind => {
                 let target = || {
@@ -116,13 +127,27 @@ impl Unpacking {
         }
     }
 
-    fn file<R: Read>(&mut self, relative: &Path, mode: u32, entry: &mut Entry<'_, R>) -> Result<(), CopyError> {
-        let modified = entry.header().mtime().unwrap_or_default();
-        let (size, allowed) = (entry.size(), self.limits.bytes - self.consumed);
+    /// Returns the file that a hard link names, with its size, if this copy has written it.
+    fn link_target<R: Read>(&self, entry: &Entry<'_, R>) -> Option<(File, u64)> {
+        let target = entry.link_name().ok().flatten()?;
+        let file = self.destination.written(&relative(&target, self.prefix.as_deref()).ok()?)?;
+        let size = file.metadata().ok()?.len();
+        Some((file, size))
+    }
+
+    fn file(
+        &mut self,
+        relative: &Path,
+        mode: u32,
+        modified: u64,
+        size: u64,
+        data: &mut impl Read,
+    ) -> Result<(), CopyError> {
+        let allowed = self.limits.bytes - self.consumed;
         if size > allowed {
             return Err(CopyError::TooManyBytes { limit: self.limits.bytes });
         }
-        match self.destination.file(relative, mode, modified, size, entry, allowed)? {
+        match self.destination.file(relative, mode, modified, size, data, allowed)? {
             Written::Complete(bytes) => {
                 self.report.files += 1;
                 self.report.bytes += bytes;

@@ -73,6 +73,29 @@ fn files_are_not_written_through_links_of_the_archive() {
 }
 
 #[test]
+fn hard_links_are_copies_of_files_of_the_same_archive() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.destination()).unwrap();
+    fs::write(sandbox.destination().join("local"), "local").unwrap();
+    let archive = TestArchive::new()
+        .file("src/file", b"content")
+        .entry(EntryType::Link, "src/hard", "src/file", 0o600, b"")
+        .link(EntryType::Link, "src/of-local", "src/local")
+        .link(EntryType::Link, "src/of-later", "src/later")
+        .file("src/later", b"later")
+        .link(EntryType::Link, "src/of-source", "src")
+        .end();
+    let report = sandbox.unpack(&archive.0).unwrap();
+    assert_eq!((report.files, report.bytes, report.skipped_count), (3, 19, 3));
+    assert_eq!(sandbox.tree(), ["file", "hard", "later", "local"]);
+    assert_eq!(sandbox.read("hard"), b"content");
+    // Links count with the size of their target.
+    let limits = CopyLimits { bytes: 13, ..CopyLimits::default() };
+    let refused = sandbox.unpack_within(&archive.0, limits).unwrap_err();
+    assert!(matches!(refused, CopyError::TooManyBytes { .. }), "{refused:?}");
+}
+
+#[test]
 fn links_in_the_destination_are_not_followed() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.destination()).unwrap();
