@@ -23,16 +23,17 @@ fn config(url: &str) -> Config {
 }
 
 /// A token file, removed on drop.
-struct TokenFile(PathBuf);
+pub(crate) struct TokenFile(PathBuf);
 
 impl TokenFile {
-    fn new(test: &str) -> Self {
+    pub(crate) fn new(test: &str) -> Self {
         let path = std::env::temp_dir().join(format!("evenkeel-canary-{test}-{}", std::process::id()));
         std::fs::write(&path, CANARY).unwrap();
         TokenFile(path)
     }
 
-    fn auths(&self) -> [Auth; 7] {
+    /// Returns every kind of credential.
+    pub(crate) fn auths(&self) -> [Auth; 7] {
         let mut plugin = ExecPlugin::new("/bin/sh");
         plugin.args = vec!["-c".into(), format!("echo {CANARY} >&2; cat <<'END'\n{}\nEND", printed(CANARY)).into()];
         plugin.env = vec![("SECRET".into(), CANARY.into())];

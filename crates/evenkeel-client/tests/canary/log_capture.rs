@@ -73,6 +73,19 @@ impl Subscriber for LogCapture {
     fn exit(&self, _: &Id) {}
 }
 
+/// Captures the logs of libraries that use the `log` crate.
+impl log::Log for LogCapture {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        note(&format!("log {} {} {}", record.level(), record.target(), record.args()), None, |_| ());
+    }
+
+    fn flush(&self) {}
+}
+
 thread_local! {
     /// The message of an expected panic on this thread.
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
@@ -89,6 +102,8 @@ pub(crate) fn listen() {
             }
         }));
         tracing::subscriber::set_global_default(LogCapture).unwrap();
+        log::set_logger(&LogCapture).unwrap();
+        log::set_max_level(log::LevelFilter::Trace);
         let recorder = DebuggingRecorder::new();
         let snapshotter = recorder.snapshotter();
         recorder.install().unwrap();
@@ -189,6 +204,8 @@ fn the_log_capture_detects_the_canary() {
     assert!(heard(&format!("{:?}", Err::<(), _>(CANARY))));
     assert!(!heard("C4N4RY"));
     tracing::trace_span!("deaf?", who = "not me").in_scope(|| tracing::trace!(answer = ?Some(1), "listening"));
+    log::trace!("as well");
     let log = LOG.lock().unwrap();
+    assert!(log.contains("log TRACE canary::log_capture as well"));
     assert!(log.contains("deaf? who=\"not me\"") && log.contains("message=listening answer=Some(1)"));
 }

@@ -10,4 +10,5 @@ mod failures;
 mod log_capture;
 mod proxies;
 mod puppet;
+mod remote;
 mod sessions;

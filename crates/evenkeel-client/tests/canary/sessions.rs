@@ -5,6 +5,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use evenkeel_apiserver::{ApiServer, User};
+#[cfg(unix)]
+use evenkeel_client::auth::ExecPlugin;
 use evenkeel_client::config::{Auth, Identity, Overrides, Pem, PrivateKey, ServerUrl};
 use evenkeel_client::{Client, Config, ListParams, Patch, Path, Unstructured, WatchParams, Wire};
 use evenkeel_core::WatchEvent;
@@ -223,4 +225,66 @@ async fn sec_5_sec_9_a_client_key_is_never_shown() {
     assert_nothing_was_logged();
     server.shutdown().await;
     other.shutdown().await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn sec_5_sec_27_the_key_and_the_token_of_a_plugin_are_never_shown() {
+    listen();
+    let server = token_server().await;
+    let mut config = Config::from_kubeconfig_str(&server.kubeconfig(), &Overrides::default()).unwrap();
+    let Some(Identity { certificate: Pem::Data(certificate), key: PrivateKey::Data(key) }) = config.tls.identity.take()
+    else {
+        panic!("the kubeconfig of a server with TLS has a certificate in it")
+    };
+    watch_for(key.expose());
+    let path = std::env::temp_dir().join(format!("evenkeel-canary-plugin-{}", std::process::id()));
+    let print = |token: &str, certificate: &str, key: &str| {
+        let mut status = json!({"token": token, "clientCertificateData": certificate, "clientKeyData": key});
+        status.as_object_mut().unwrap().retain(|_, value| value != "");
+        let head = json!({"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": status});
+        std::fs::write(&path, head.to_string()).unwrap();
+    };
+    // Each plugin is another one, because its arguments differ.
+    let client = |number: usize| {
+        let mut plugin = ExecPlugin::new("/bin/sh");
+        let script = "cat \"$0\"";
+        plugin.args = vec!["-c".into(), script.into(), path.display().to_string().into(), number.to_string().into()];
+        let mut config = config.clone();
+        config.auth = Auth::exec(plugin);
+        assert_hidden("a config", &config);
+        Client::new(config).unwrap()
+    };
+    print(CANARY, &certificate, key.expose());
+    let working = client(0);
+    let secrets = working.core_v1().secrets("default");
+    secrets.list(&ListParams::default()).await.unwrap();
+    assert_hidden("a client", &working);
+    assert_eq!(users(&server), ["system:admin"], "the certificate was used");
+    // The plugin runs again, and prints a token only.
+    print(CANARY, "", "");
+    server.faults().fail_next(1, 401, None);
+    secrets.list(&ListParams::default()).await.unwrap();
+    assert!(users(&server).contains(&"user".to_owned()), "the token was used: {:?}", users(&server));
+    print(&format!("{CANARY}-unknown"), "", "");
+    assert_quiet("an unknown token", client(1).core_v1().secrets("default").get("a").await.unwrap_err());
+
+    let damaged: String = key.expose().chars().take(key.expose().len() / 2).collect();
+    for (number, (certificate, key)) in [
+        (certificate.as_str(), damaged.as_str()),
+        (certificate.as_str(), CANARY),
+        (key.expose(), certificate.as_str()),
+        (certificate.as_str(), ""),
+        ("", key.expose()),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        print(CANARY, certificate, key);
+        assert_quiet("a key of no use", client(2 + number).core_v1().secrets("default").get("a").await.unwrap_err());
+    }
+    std::fs::remove_file(&path).unwrap();
+    let logged = assert_nothing_was_logged();
+    assert!(logged.contains("the exec plugin returned a credential"), "it was captured");
+    server.shutdown().await;
 }

@@ -14,6 +14,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use crate::support::{Tap, config, config_map, without_credentials};
+#[cfg(unix)]
+use crate::support::{accepted_since, reached};
 
 /// Starts a server that authenticates the administrator by certificate, and these users by token.
 async fn guarded(tokens: &[(&str, &str)]) -> ApiServer {
@@ -206,6 +208,59 @@ async fn exe_011_exe_012_a_certificate_of_a_plugin_authenticates() {
     let opened = server.connections().accepted;
     whoami(&Client::new(config).unwrap()).await.unwrap();
     assert_eq!(server.connections().accepted, opened, "clients with equal plugins share connections");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn exe_012_chc_19_only_a_changed_certificate_of_a_plugin_replaces_the_connection() {
+    for changed in [false, true] {
+        let server = guarded(&[("first", "ann"), ("second", "ann")]).await;
+        let mut config = config(&server);
+        let Some(Identity { certificate: Pem::Data(certificate), key: PrivateKey::Data(key) }) =
+            config.tls.identity.take()
+        else {
+            panic!("the server's kubeconfig has the certificate inline")
+        };
+        let credential = |token: &str, certificate: &str| {
+            let status = serde_json::json!({
+                "token": token, "clientCertificateData": certificate, "clientKeyData": key.expose(),
+            });
+            serde_json::json!({
+                "kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": status,
+            })
+            .to_string()
+        };
+        let file = TokenFile::new(&format!("certificate-{changed}"), &credential("first", &certificate));
+        config.auth = plugin(&format!("cat '{}'", file.0.display()));
+        let tap = Tap::default();
+        let client = tap.client(config);
+        let maps = client.core_v1().config_maps("default");
+        whoami(&client).await.unwrap();
+        let mut watch = maps.watch(&WatchParams::default().without_bookmarks()).await.unwrap();
+        let before = server.connections();
+
+        // The same certificate with that of its issuer is another one.
+        let chain = format!("{certificate}{}", server.ca_pem().unwrap());
+        file.write(&credential("second", if changed { &chain } else { &certificate }));
+        server.faults().add(evenkeel_apiserver::Faults::parse("status:code=401,times=1").unwrap());
+        maps.create(&config_map("a")).await.unwrap();
+        assert_eq!(tap.attempts().last().unwrap().authorization.as_deref(), Some("Bearer second"));
+        let opened = u64::from(changed);
+        assert_eq!(accepted_since(&server, before), opened);
+        let seen = watch.next().await.unwrap().unwrap();
+        assert!(matches!(seen, WatchEvent::Added(map) if map.key().name() == "a"), "the watch lives on");
+        for _ in 0..5 {
+            whoami(&client).await.unwrap();
+        }
+        assert_eq!(accepted_since(&server, before), opened, "replaced once");
+        // The old connections, of requests and of watches, are closed after their last request.
+        drop(watch);
+        let open = if changed { 1 } else { before.open };
+        reached(|| server.connections().open == open).await;
+        whoami(&client).await.unwrap();
+        assert_eq!((server.connections().open, accepted_since(&server, before)), (open, opened));
+        server.shutdown().await;
+    }
 }
 
 /// Returns an id token with this expiry.

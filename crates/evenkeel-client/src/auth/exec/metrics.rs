@@ -10,8 +10,8 @@ use super::error::ExecProblem;
 use crate::auth::wall_clock::now;
 use crate::rest::metrics::{EXEC_CALLS, EXEC_POLICY_CALLS, EXEC_ROTATION_AGE, EXEC_TTL};
 
-/// The expiries of all certificates from plugins, by the plugin's number.
-static EXPIRIES: LazyLock<Mutex<BTreeMap<u64, Timestamp>>> = LazyLock::new(Mutex::default);
+/// The expiries of all certificates from plugins of this process.
+static EXPIRIES: LazyLock<Mutex<CertificateExpiries>> = LazyLock::new(Mutex::default);
 
 /// Records a run.
 pub(super) fn called<T>(outcome: &Result<T, ExecProblem>) {
@@ -34,25 +34,40 @@ pub(super) fn judged(is_allowed: bool) {
 
 /// Records that a certificate was replaced which was valid since this time.
 pub(super) fn rotated(valid_since: Timestamp) {
-    histogram!(EXEC_ROTATION_AGE).record(now().duration_since(valid_since).as_secs_f64());
+    histogram!(EXEC_ROTATION_AGE).record(age(valid_since, now()));
 }
 
 /// Sets the expiry of a plugin's certificate; `None` if it has none any more.
 pub(super) fn expires(plugin: u64, at: Option<Timestamp>) {
     let mut expiries = EXPIRIES.lock().unwrap_or_else(PoisonError::into_inner);
-    match at {
-        Some(at) => expiries.insert(plugin, at),
-        None => expiries.remove(&plugin),
-    };
-    show(&expiries);
+    expiries.set(plugin, at);
+    gauge!(EXEC_TTL).set(expiries.remaining(now()));
 }
 
 /// Sets the gauge to the time that is left now.
 pub(super) fn show_ttl() {
-    show(&EXPIRIES.lock().unwrap_or_else(PoisonError::into_inner));
+    gauge!(EXEC_TTL).set(EXPIRIES.lock().unwrap_or_else(PoisonError::into_inner).remaining(now()));
 }
 
-fn show(expiries: &BTreeMap<u64, Timestamp>) {
-    let left = expiries.values().min().map(|at| at.duration_since(now()).as_secs_f64());
-    gauge!(EXEC_TTL).set(left.unwrap_or(f64::INFINITY));
+/// Returns the age of a certificate in seconds.
+pub(super) fn age(valid_since: Timestamp, now: Timestamp) -> f64 {
+    now.duration_since(valid_since).as_secs_f64()
+}
+
+/// The expiries of certificates, by the plugin's number.
+#[derive(Debug, Default)]
+pub(super) struct CertificateExpiries(BTreeMap<u64, Timestamp>);
+
+impl CertificateExpiries {
+    pub(super) fn set(&mut self, plugin: u64, at: Option<Timestamp>) {
+        match at {
+            Some(at) => self.0.insert(plugin, at),
+            None => self.0.remove(&plugin),
+        };
+    }
+
+    /// Returns the seconds until the first expiry, negative if it has passed; infinity without certificates.
+    pub(super) fn remaining(&self, now: Timestamp) -> f64 {
+        self.0.values().min().map_or(f64::INFINITY, |at| at.duration_since(now).as_secs_f64())
+    }
 }

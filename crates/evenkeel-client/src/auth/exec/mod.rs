@@ -5,10 +5,11 @@
 //! 1. `registry` returns the plugin that clients with equal settings share; its
 //!    [`Refresher`](super::refresh::Refresher) decides when to run it.
 //! 2. `program` resolves the command, `policy` allows or denies it, `terminal` decides whether it is interactive.
-//! 3. `run` starts it with the request of `protocol` in its environment, and bounds its time and its output.
+//! 3. `child` starts it with the request of `protocol` in its environment; `run` bounds its time and its output.
 //! 4. `protocol` parses what it printed. A token becomes the `Authorization` header, a certificate the client
 //!    certificate of new connections.
 
+mod child;
 mod error;
 mod hint;
 mod info;

@@ -60,8 +60,14 @@ impl PluginSource {
 
     async fn refresh(&self) -> Result<Fetched, CredentialProblem> {
         let failed = |problem| CredentialProblem::Exec { command: self.plugin.command.clone(), problem };
-        let stdout = self.run().await.map_err(failed)?;
+        let (stdout, stderr) = self.run().await.map_err(failed)?;
         let printed = protocol::response(self.plugin.api_version, &stdout).map_err(failed)?;
+        if !stderr.is_empty() {
+            // A plugin in its debug mode may print its credential there too.
+            let key = printed.certificate.as_ref().map(|(_, key)| key);
+            let stderr = Redactor::new(printed.token.iter().chain(key).cloned()).redact(&stderr, false);
+            tracing::debug!(command = self.plugin.command, stderr, "the exec plugin printed to stderr");
+        }
         let lifetime = lifetime(printed.expires).map_err(|at| failed(ExecProblem::Expired { at }))?;
         let authorization = match &printed.token {
             Some(token) => Some(authorization(token).map_err(failed)?),
@@ -82,8 +88,8 @@ impl PluginSource {
         Ok(Fetched { authorization, lifetime })
     }
 
-    /// Runs the plugin and returns what it printed.
-    async fn run(&self) -> Result<Zeroizing<Vec<u8>>, ExecProblem> {
+    /// Runs the plugin and returns what it printed, to stdout and to stderr.
+    async fn run(&self) -> Result<(Zeroizing<Vec<u8>>, String), ExecProblem> {
         let ExecPlugin { interactive_mode, stdin_unavailable, api_version, .. } = &self.plugin;
         let is_interactive = interactive_mode.is_interactive(stdin_unavailable.as_deref(), terminal::is_terminal())?;
         let program = self.program().await;

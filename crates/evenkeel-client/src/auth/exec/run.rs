@@ -1,20 +1,19 @@
-//! Runs a plugin, within limits.
+//! The limits of a run: its time and its output.
 
+use std::future::Future;
+use std::io;
 use std::path::Path;
 use std::pin::pin;
-use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::{Child, Command};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use super::ExecPlugin;
+use super::child::PluginChild;
 use super::error::ExecProblem;
-use super::protocol::EXEC_INFO;
 use crate::auth::redact::Redactor;
-use crate::secret::Secret;
 
 /// The most that a plugin may print. Credentials have a few KiB.
 pub(super) const MAX_STDOUT: usize = 1 << 20;
@@ -24,102 +23,76 @@ const MAX_STDERR: usize = 4 << 10;
 /// open.
 const STDERR_GRACE: Duration = Duration::from_millis(100);
 
-/// Runs the plugin and returns what it printed.
-///
-/// Dropping the future kills the plugin: with its process group, unless it is interactive, because a process needs the
-/// group of the terminal to read from it.
+/// A plugin that runs. Dropping it kills it.
+pub(super) trait PluginProcess: Send {
+    type Stdout: AsyncRead + Send + Unpin;
+    type Stderr: AsyncRead + Send + Unpin;
+
+    /// Returns stdout, and stderr unless it is the program's own. The second call returns none.
+    fn streams(&mut self) -> (Option<Self::Stdout>, Option<Self::Stderr>);
+
+    /// Waits until the plugin has finished. Returns its exit code; `None` if a signal ended it.
+    fn wait(&mut self) -> impl Future<Output = io::Result<Option<i32>>> + Send;
+}
+
+/// Runs the plugin. Returns what it printed to stdout, and the end of its stderr without the values of its arguments and
+/// variables. Dropping the future kills the plugin.
 pub(super) async fn run(
     program: &Path,
     plugin: &ExecPlugin,
     info: &str,
     is_interactive: bool,
     redactor: &Redactor,
-) -> Result<Zeroizing<Vec<u8>>, ExecProblem> {
-    let mut running = Running::start(program, plugin, info, is_interactive)?;
+) -> Result<(Zeroizing<Vec<u8>>, String), ExecProblem> {
+    let process = PluginChild::start(program, plugin, info, is_interactive)?;
+    let limit = (!is_interactive).then_some(plugin.timeout);
+    supervise(process, limit, redactor).await
+}
+
+/// Waits for a plugin, within the limits.
+pub(super) async fn supervise(
+    mut process: impl PluginProcess,
+    limit: Option<Duration>,
+    redactor: &Redactor,
+) -> Result<(Zeroizing<Vec<u8>>, String), ExecProblem> {
     let mut stderr = StderrTail::default();
     let outcome = {
-        let work = running.output(&mut stderr);
-        if is_interactive { Ok(work.await) } else { timeout(plugin.timeout, work).await }
+        let work = output(&mut process, &mut stderr);
+        match limit {
+            Some(limit) => timeout(limit, work).await.map_err(|_| limit),
+            None => Ok(work.await),
+        }
     };
     let message = redactor.redact(&String::from_utf8_lossy(&stderr.bytes), stderr.cut);
-    let (stdout, status) = match outcome {
-        Ok(output) => output?,
-        Err(_) => return Err(ExecProblem::Timeout { limit: plugin.timeout, stderr: message }),
-    };
-    if !status.success() {
-        return Err(ExecProblem::Exit { code: status.code(), stderr: message });
+    match outcome {
+        Ok(Ok((stdout, Some(0)))) => Ok((stdout, message)),
+        Ok(Ok((_, code))) => Err(ExecProblem::Exit { code, stderr: message }),
+        Ok(Err(problem)) => Err(problem),
+        Err(limit) => Err(ExecProblem::Timeout { limit, stderr: message }),
     }
-    if !message.is_empty() {
-        tracing::debug!(command = plugin.command, stderr = message, "the exec plugin printed to stderr");
-    }
-    Ok(stdout)
 }
 
-/// A plugin that runs, killed on drop.
-struct Running {
-    child: Child,
-    #[cfg(unix)]
-    has_own_group: bool,
-}
-
-impl Running {
-    fn start(program: &Path, plugin: &ExecPlugin, info: &str, is_interactive: bool) -> Result<Self, ExecProblem> {
-        let mut command = Command::new(program);
-        command.args(plugin.args.iter().map(Secret::expose));
-        command.envs(plugin.env.iter().map(|(name, value)| (name, value.expose())));
-        command.env(EXEC_INFO, info);
-        command.stdout(Stdio::piped()).kill_on_drop(true);
-        if is_interactive {
-            command.stdin(Stdio::inherit()).stderr(Stdio::inherit());
-        } else {
-            command.stdin(Stdio::null()).stderr(Stdio::piped());
-            #[cfg(unix)]
-            command.process_group(0);
-        }
-        let child = command.spawn().map_err(ExecProblem::Start)?;
-        Ok(Running {
-            child,
-            #[cfg(unix)]
-            has_own_group: !is_interactive,
-        })
-    }
-
-    /// Waits until the plugin has closed stdout and has finished.
-    async fn output(
-        &mut self,
-        tail: &mut StderrTail,
-    ) -> Result<(Zeroizing<Vec<u8>>, std::process::ExitStatus), ExecProblem> {
-        let (stdout, stderr) = (self.child.stdout.take(), self.child.stderr.take());
-        let mut work = pin!(async {
-            let printed = match stdout {
-                Some(stdout) => read_stdout(stdout).await?,
-                None => Zeroizing::default(),
-            };
-            let status = self.child.wait().await.map_err(ExecProblem::Read)?;
-            Ok::<_, ExecProblem>((printed, status))
-        });
-        let Some(mut stderr) = stderr else { return work.await };
-        let outcome = tokio::select! {
-            outcome = &mut work => outcome,
-            () = tail.read(&mut stderr) => return work.await,
+/// Waits until the plugin has closed stdout and has finished.
+async fn output(
+    process: &mut impl PluginProcess,
+    tail: &mut StderrTail,
+) -> Result<(Zeroizing<Vec<u8>>, Option<i32>), ExecProblem> {
+    let (stdout, stderr) = process.streams();
+    let mut work = pin!(async {
+        let printed = match stdout {
+            Some(stdout) => read_stdout(stdout).await?,
+            None => Zeroizing::default(),
         };
-        let _ = timeout(STDERR_GRACE, tail.read(&mut stderr)).await;
-        outcome
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // There is no id once the plugin was waited for: its number may belong to another process then.
-        #[cfg(unix)]
-        if self.has_own_group
-            && let Some(group) = self.child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()))
-        {
-            // It may have finished just now.
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        }
-        // Dropping the child kills it, and the runtime reaps it.
-    }
+        let code = process.wait().await.map_err(ExecProblem::Read)?;
+        Ok::<_, ExecProblem>((printed, code))
+    });
+    let Some(mut stderr) = stderr else { return work.await };
+    let outcome = tokio::select! {
+        outcome = &mut work => outcome,
+        () = tail.read(&mut stderr) => return work.await,
+    };
+    let _ = timeout(STDERR_GRACE, tail.read(&mut stderr)).await;
+    outcome
 }
 
 async fn read_stdout(stdout: impl AsyncRead + Unpin) -> Result<Zeroizing<Vec<u8>>, ExecProblem> {

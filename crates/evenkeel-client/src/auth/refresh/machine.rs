@@ -15,6 +15,9 @@ const PAUSE: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_
 const AHEAD: u32 = 5;
 /// The longest time ahead of the expiry.
 const LONGEST_AHEAD: Duration = Duration::from_secs(5 * 60);
+/// The shortest time for which a credential is used, so that one that expires at once does not cause a refresh for every
+/// request.
+const SHORTEST: Duration = Duration::from_secs(1);
 /// The age at which a rejection is no longer taken for the continuation of the previous ones.
 const STREAK: Duration = Duration::from_secs(10 * 60);
 
@@ -120,9 +123,12 @@ impl RefreshState {
                     Some(old) if old.rejected => old.streak.saturating_add(1),
                     _ => 0,
                 };
+                let lifetime = lifetime.map(|lifetime| lifetime.max(SHORTEST));
                 // An expiry that is too far away to be represented is none.
                 let expires = lifetime.and_then(|lifetime| now.checked_add(lifetime));
-                let refresh_at = lifetime.zip(expires).map(|(lifetime, expires)| expires - ahead(lifetime, random));
+                let refresh_at = lifetime
+                    .zip(expires)
+                    .map(|(lifetime, expires)| (expires - ahead(lifetime, random)).max(now + SHORTEST));
                 let credential = Credential { authorization, generation: self.generation };
                 self.current =
                     Some(Current { credential, obtained: now, refresh_at, expires, rejected: false, streak });

@@ -4,6 +4,8 @@ mod bodies;
 mod credentials;
 mod metrics;
 mod negotiation;
+#[cfg(target_os = "linux")]
+mod plugins;
 mod requests;
 mod retries;
 mod spans;

@@ -10,7 +10,7 @@ use crate::auth::exec::hint::HintLimiter;
 use crate::auth::exec::plugin::redactor;
 use crate::auth::exec::program::{Unresolved, resolve};
 use crate::auth::exec::registry::PluginRegistry;
-use crate::auth::exec::{protocol, terminal};
+use crate::auth::exec::{metrics, protocol};
 use crate::config::{Auth, Identity, Pem, PrivateKey, Proxy};
 use crate::secret::Secret;
 
@@ -132,7 +132,22 @@ fn exe_007_interactive_modes() {
         }
     }
     assert_eq!(InteractiveMode::parse("Sometimes"), None);
-    let _ = terminal::is_terminal();
+}
+
+#[test]
+fn exe_015_the_remaining_time_is_that_of_the_certificate_that_expires_first() {
+    let at = |second| jiff::Timestamp::from_second(second).unwrap();
+    let mut expiries = metrics::CertificateExpiries::default();
+    assert_eq!(expiries.remaining(at(100)), f64::INFINITY, "as in client-go");
+    expiries.set(1, Some(at(400)));
+    expiries.set(2, Some(at(300)));
+    assert_eq!(expiries.remaining(at(100)), 200.0);
+    assert_eq!(expiries.remaining(at(350)), -50.0, "it has passed");
+    expiries.set(2, Some(at(500)));
+    assert_eq!(expiries.remaining(at(100)), 300.0, "a renewed one replaces its predecessor");
+    expiries.set(1, None);
+    assert_eq!(expiries.remaining(at(100)), 400.0, "a plugin that was dropped, or prints none any more");
+    assert_eq!(metrics::age(at(100), at(700)), 600.0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,8 +2,11 @@
 
 mod decisions;
 mod failures;
+mod limits;
 #[cfg(unix)]
 mod runs;
+#[cfg(target_os = "linux")]
+mod terminals;
 
 use std::path::PathBuf;
 use std::sync::Arc;

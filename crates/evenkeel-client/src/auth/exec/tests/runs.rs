@@ -6,6 +6,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
 use super::*;
 use crate::auth::exec::registry::PluginRegistry;
+use crate::tls::tests::logs::Logs;
 use crate::tls::tests::pki::{Authority, Pair};
 
 async fn authorization(plugin: &ExecPlugin) -> String {
@@ -19,6 +20,15 @@ async fn exe_006_a_token_is_read_from_stdout() {
     assert_eq!(authorization(&sh(&noisy)).await, "Bearer abc", "stderr is not a part of it");
     let reading = "read line && exit 9\n".to_owned() + &printing_token("abc");
     assert_eq!(authorization(&sh(&reading)).await, "Bearer abc", "stdin is empty");
+}
+
+#[tokio::test]
+async fn sec_27_what_a_plugin_prints_to_stderr_is_logged_without_its_token() {
+    let logs = Logs::default();
+    let _listening = crate::test_logs::listen(logs.clone());
+    let plugin = sh(&format!("echo got canary of the cloud >&2\n{}", printing_token("canary")));
+    assert_eq!(authorization(&plugin).await, "Bearer canary");
+    assert!(logs.text().contains("got [redacted] of the cloud") && !logs.text().contains("canary"), "{}", logs.text());
 }
 
 #[tokio::test]
@@ -112,13 +122,15 @@ fn exe_015_runs_decisions_and_certificates_are_measured() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let authority = Authority::new("clients");
     let (one, two) = (authority.client("one"), authority.client("two"));
-    ::metrics::with_local_recorder(&recorder, || {
+    // The metric of a certificate ends with its source.
+    let sources = ::metrics::with_local_recorder(&recorder, || {
         runtime.block_on(async {
             fetch(&sh(&printing_token("t"))).await.unwrap();
             fetch(&sh("exit 3")).await.unwrap_err();
             fetch(&ExecPlugin::new("evenkeel-no-such-plugin")).await.unwrap_err();
             fetch_with(&sh("true"), &ExecPolicy::DenyAll).await.unwrap_err();
             let slot = IdentitySlot::new();
+            let mut sources = Vec::new();
             for pair in [&one, &two] {
                 let source = PluginSource::new(
                     &printing_pair("t", pair),
@@ -128,10 +140,10 @@ fn exe_015_runs_decisions_and_certificates_are_measured() {
                     default_provider(),
                 );
                 source.fetch().await.unwrap();
-                // The metric of its certificate would end with it.
-                std::mem::forget(source);
+                sources.push(source);
             }
-        });
+            sources
+        })
     });
     let mut all = BTreeMap::new();
     for (key, _, _, value) in snapshotter.snapshot().into_vec() {
@@ -150,6 +162,8 @@ fn exe_015_runs_decisions_and_certificates_are_measured() {
         panic!("{all:?}")
     };
     assert_eq!(ages.len(), 1, "the first certificate replaces none");
+    assert!(ages[0].into_inner() > 0.0, "since it is valid");
     let Some(DebugValue::Gauge(ttl)) = all.get("rest_client_exec_plugin_ttl_seconds{}") else { panic!("{all:?}") };
     assert!(ttl.into_inner().is_finite() && ttl.into_inner() > 0.0);
+    drop(sources);
 }

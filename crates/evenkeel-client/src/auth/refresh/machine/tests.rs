@@ -54,6 +54,21 @@ fn exe_013_a_credential_is_refreshed_ahead_of_its_expiry_with_jitter() {
 }
 
 #[test]
+fn exe_009_a_credential_that_expires_at_once_causes_one_refresh_a_second() {
+    for lifetime in [Duration::ZERO, Duration::from_millis(1), SECOND] {
+        let (mut state, start) = (RefreshState::default(), Instant::now());
+        for refresh in 0..5 {
+            let now = start + 2 * SECOND * refresh;
+            assert_eq!(name(state.decide(now)), "refresh");
+            state.finish(fetched(Some(lifetime)), 1.0, now);
+            for millisecond in 0..1000 {
+                assert_eq!(name(state.decide(now + Duration::from_millis(millisecond))), "use");
+            }
+        }
+    }
+}
+
+#[test]
 fn failures_back_off_from_a_second_to_a_minute() {
     let (mut state, mut now) = (RefreshState::default(), Instant::now());
     for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
