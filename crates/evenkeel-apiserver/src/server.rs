@@ -147,6 +147,19 @@ impl ApiServer {
         self.identity.as_ref().map(|identity| identity.ca_pem.as_str())
     }
 
+    /// Issues the client certificate of a signing request in PEM, signed by the server's certificate authority and valid
+    /// for this time. The common name of the request is the user, its organization the group.
+    ///
+    /// The server stores CertificateSigningRequests and does not sign them: a test approves one, and writes the
+    /// certificate into its status, as kube-controller-manager does.
+    ///
+    /// # Errors
+    /// The request cannot be read, or the server has no certificate authority because it does not use TLS.
+    pub fn sign_certificate(&self, request_pem: &str, lifetime: Duration) -> Result<String, TlsError> {
+        let identity = self.identity.as_ref().ok_or(TlsError::NotUsed)?;
+        identity.sign(request_pem, SystemEnv::time_of_day(), lifetime)
+    }
+
     /// Returns a kubeconfig with the credentials of the administrator.
     pub fn kubeconfig(&self) -> String {
         let credential = match (&self.identity, &self.token) {

@@ -18,6 +18,7 @@ use crate::config::{Auth, Config, ConfigError, ServerUrl, Tls};
 use crate::error::Error;
 use crate::rest::metrics::Recorder;
 use crate::rest::{Path, ProtobufFallback, RateLimiter, Request, ThrottleLog};
+use crate::tls::RotatingIdentity;
 use crate::transport::{Body, BoxError, Transport};
 use crate::write_observer::{WriteObserver, WriteObservers};
 
@@ -63,7 +64,8 @@ impl ClientBuilder {
     pub fn new(config: Config) -> Result<Self, Error> {
         config.validate()?;
         let plugin = plugin_of(&config)?;
-        let transport = Transport::network(&config, plugin.as_ref().map(|plugin| &plugin.identity))?;
+        let rotating = config.tls.rotating_identity.as_ref().map(RotatingIdentity::slot);
+        let transport = Transport::network(&config, plugin.as_ref().map(|plugin| &plugin.identity).or(rotating))?;
         Ok(ClientBuilder { config, transport, limiter: None, plugin, foreign: false })
     }
 
@@ -104,8 +106,10 @@ impl ClientBuilder {
     /// Builds the client.
     pub fn build(self) -> Result<Client, Error> {
         // The crypto provider checks the certificate of an exec plugin, and protects requests to an OIDC issuer.
-        let Tls { ca, identity, server_name, insecure_skip_verify, crypto_provider: _ } = &self.config.tls;
-        if self.foreign && (ca.is_some() || identity.is_some() || server_name.is_some() || *insecure_skip_verify) {
+        let Tls { ca, identity, rotating_identity, server_name, insecure_skip_verify, crypto_provider: _ } =
+            &self.config.tls;
+        let has_identity = identity.is_some() || rotating_identity.is_some();
+        if self.foreign && (ca.is_some() || has_identity || server_name.is_some() || *insecure_skip_verify) {
             let problem = "TLS settings have no effect on a client with its own service".to_owned();
             return Err(ConfigError::Invalid { problem }.into());
         }

@@ -22,6 +22,7 @@
 //! - [`Api`], the verbs on the objects of a kind; accessors of every built-in [group](api::groups); kinds that are only
 //!   known at run time ([`Client::dynamic`], [`Client::scales`]); and [`Request`], which all of them are built on.
 //! - [`remote`]: processes in containers and ports of pods, with exec, attach and port-forward.
+//! - `certificates` (feature `certificates`): client certificates that renew themselves.
 //! - [`discovery`]: groups, resources, names and schemas.
 //! - Helpers around requests: [`retry`](mod@retry), [`wait`], [`watch`] and [`paging`].
 //!
@@ -47,8 +48,13 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+#[cfg(all(feature = "certificates", not(any(feature = "ring", feature = "aws-lc-rs"))))]
+compile_error!("the feature `certificates` generates keys: enable the feature `ring` or `aws-lc-rs` as well");
+
 pub mod api;
 pub mod auth;
+#[cfg(feature = "certificates")]
+pub mod certificates;
 mod client;
 pub mod config;
 pub mod discovery;

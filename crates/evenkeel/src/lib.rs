@@ -110,6 +110,7 @@
 //! - `ring` (default), `aws-lc-rs`, `fips`: the crypto provider of TLS; see [`client::tls`]. Without any of them, a
 //!   program passes one in its configuration.
 //! - `apiserver`: the embedded API server.
+//! - `certificates`: client certificates that renew themselves, `client::certificates`.
 //! - `compat`: ports of client-go tools that few programs need, `cache::compat` and `queue::compat`.
 //! - `parts`: the reflector and the delta queues, for a program that builds an informer of its own, `cache::parts`.
 //! - `prometheus`: metrics in the text format of Prometheus.

@@ -6,12 +6,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::civil::Date;
 use jiff::{Timestamp, ToSpan, tz::TimeZone};
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, CertifiedIssuer, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SanType,
 };
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::CryptoProvider;
@@ -30,6 +31,9 @@ pub enum TlsError {
     /// A certificate could not be generated.
     #[error("failed to generate a certificate")]
     Certificate(#[source] rcgen::Error),
+    /// The server does not use TLS, so that it has no certificate authority.
+    #[error("the server does not use TLS: build it with `Builder::tls`")]
+    NotUsed,
     /// rustls rejected the generated configuration.
     #[error("failed to set up TLS")]
     Setup(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -42,6 +46,7 @@ pub(crate) struct Identity {
     pub(crate) admin_key_pem: String,
     pub(crate) config: Arc<ServerConfig>,
     clients: Arc<dyn ClientCertVerifier>,
+    ca: CertifiedIssuer<'static, KeyPair>,
 }
 
 /// Returns the crypto provider of the features, never the process default. A feature that is asked for by name wins
@@ -101,7 +106,21 @@ impl Identity {
             admin_key_pem: client_key.serialize_pem(),
             config: Arc::new(config),
             clients,
+            ca,
         })
+    }
+
+    /// Issues the client certificate of a signing request, valid from a minute ago.
+    pub(crate) fn sign(&self, request: &str, now: Timestamp, lifetime: Duration) -> Result<String, TlsError> {
+        let mut request = CertificateSigningRequestParams::from_pem(request).map_err(TlsError::Certificate)?;
+        let since_epoch = |time: Timestamp| Duration::from_secs(u64::try_from(time.as_second()).unwrap_or(0));
+        let epoch = rcgen::date_time_ymd(1970, 1, 1);
+        request.params.not_before = epoch + since_epoch(now).saturating_sub(Duration::from_secs(60));
+        request.params.not_after = epoch + since_epoch(now).saturating_add(lifetime);
+        request.params.is_ca = IsCa::NoCa;
+        request.params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        request.params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        Ok(request.signed_by(&self.ca).map_err(TlsError::Certificate)?.pem())
     }
 
     /// Verifies the client certificates of a handshake.

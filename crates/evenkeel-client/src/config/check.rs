@@ -30,6 +30,9 @@ impl Config {
                 refuse("there is a client certificate but no client key");
             }
         }
+        if self.tls.rotating_identity.is_some() && self.tls.identity.is_some() {
+            refuse("a client certificate together with one that renews itself is not allowed: one would not be used");
+        }
         match &self.auth {
             Auth::None => {}
             Auth::Token(token) if token.is_empty() => refuse("the token is empty"),
@@ -44,7 +47,7 @@ impl Config {
             }
             Auth::Exec(plugin) => {
                 plugin.problems().into_iter().for_each(&mut refuse);
-                if self.tls.identity.is_some() {
+                if self.tls.identity.is_some() || self.tls.rotating_identity.is_some() {
                     refuse("a client certificate together with an exec plugin is not allowed: one would not be used");
                 }
             }
@@ -87,7 +90,8 @@ impl Config {
             Auth::Source(_) => Some("the token of the token source"),
             Auth::Basic { .. } => Some("the password"),
         };
-        let dropped = self.tls.identity.as_ref().map(|_| "the client certificate");
+        let has_certificate = self.tls.identity.is_some() || self.tls.rotating_identity.is_some();
+        let dropped = has_certificate.then_some("the client certificate");
         let error =
             |field, dropped| ConfigError::InsecureCredentials { server: self.server.to_string(), field, dropped };
         let in_the_clear = in_the_clear.map(|field| error(field, false));

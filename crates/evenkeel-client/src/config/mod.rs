@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::auth::{ExecPlugin, ExecPolicy, OidcProvider, SharedTokenSource, TokenSource};
 use crate::rest::WarningHandler;
 use crate::secret::Secret;
-use crate::tls::CryptoProvider;
+use crate::tls::{CryptoProvider, RotatingIdentity};
 use crate::wire::Wire;
 
 mod check;
@@ -105,6 +105,8 @@ pub struct Tls {
     pub ca: Option<Pem>,
     /// The client certificate.
     pub identity: Option<Identity>,
+    /// A client certificate that renews itself, instead of [`identity`](Self::identity).
+    pub rotating_identity: Option<RotatingIdentity>,
     /// The name to expect in the server's certificate, if it differs from the host of the URL.
     pub server_name: Option<String>,
     /// Accepts any certificate. Unsafe unless the network is trusted; a warning is logged once per client.
@@ -129,10 +131,11 @@ pub struct Tls {
 
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tls { ca, identity, server_name, insecure_skip_verify, crypto_provider } = self;
+        let Tls { ca, identity, rotating_identity, server_name, insecure_skip_verify, crypto_provider } = self;
         f.debug_struct("Tls")
             .field("ca", ca)
             .field("identity", identity)
+            .field("rotating_identity", rotating_identity)
             .field("server_name", server_name)
             .field("insecure_skip_verify", insecure_skip_verify)
             // Its own output is a list of every algorithm.
@@ -377,6 +380,7 @@ impl Config {
     pub fn anonymous(&self) -> Self {
         let mut anonymous = self.clone();
         anonymous.tls.identity = None;
+        anonymous.tls.rotating_identity = None;
         anonymous.auth = Auth::None;
         anonymous.impersonate = None;
         anonymous

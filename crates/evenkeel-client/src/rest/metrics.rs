@@ -23,6 +23,11 @@
 //! | [`EXEC_TTL`] | | seconds until the first client certificate of an exec plugin expires; infinite without one.
 //! Updated by requests |
 //! | [`EXEC_ROTATION_AGE`] | | seconds for which a client certificate of an exec plugin was valid when it was replaced |
+//! | [`CERTIFICATE_RENEW_ERRORS`] | `signer` | failed attempts of a certificate manager to renew its certificate |
+//! | [`CERTIFICATE_TTL`] | `signer` | seconds until the certificate of a certificate manager expires; infinite without
+//! one. Updated every minute |
+//! | [`CERTIFICATE_ROTATION_AGE`] | `signer` | seconds for which the certificate of a certificate manager was valid when
+//! it was replaced |
 
 use std::sync::{Arc, Once};
 use std::time::Duration;
@@ -63,6 +68,13 @@ pub const EXEC_TTL: &str = "rest_client_exec_plugin_ttl_seconds";
 /// Measures the age of client certificates of exec plugins when they are replaced.
 pub const EXEC_ROTATION_AGE: &str = "rest_client_exec_plugin_certificate_rotation_age";
 
+/// Counts failed attempts of certificate managers. The kubelet's name, without its prefix.
+pub const CERTIFICATE_RENEW_ERRORS: &str = "certificate_manager_client_expiration_renew_errors";
+/// Measures the time until the certificate of a certificate manager expires. The kubelet's name, without its prefix.
+pub const CERTIFICATE_TTL: &str = "certificate_manager_client_ttl_seconds";
+/// Measures the age of certificates of certificate managers when they are replaced.
+pub const CERTIFICATE_ROTATION_AGE: &str = "certificate_manager_client_rotation_seconds";
+
 /// client-go's buckets for [`DURATION`] and [`RATE_LIMITER`], in seconds.
 pub const LATENCY_BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 /// client-go's buckets for [`DNS`], in seconds.
@@ -71,7 +83,7 @@ pub const DNS_BUCKETS: [f64; 11] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0,
 pub const SIZE_BUCKETS: [f64; 11] =
     [64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262_144.0, 1_048_576.0, 4_194_304.0, 16_777_216.0];
 
-/// client-go's buckets for [`EXEC_ROTATION_AGE`], in seconds: from ten minutes to four years.
+/// client-go's buckets for [`EXEC_ROTATION_AGE`] and [`CERTIFICATE_ROTATION_AGE`], in seconds: from ten minutes to four years.
 pub const ROTATION_AGE_BUCKETS: [f64; 11] = [
     600.0,
     1800.0,
@@ -107,6 +119,9 @@ pub fn describe() {
     describe_counter!(EXEC_POLICY_CALLS, Unit::Count, "Decisions of the policy of exec plugins.");
     describe_gauge!(EXEC_TTL, Unit::Seconds, "Time until the first client certificate of an exec plugin expires.");
     describe_histogram!(EXEC_ROTATION_AGE, Unit::Seconds, "Age of exec plugins' client certificates when replaced.");
+    describe_counter!(CERTIFICATE_RENEW_ERRORS, Unit::Count, "Failed renewals of certificates, by signer.");
+    describe_gauge!(CERTIFICATE_TTL, Unit::Seconds, "Time until a renewed certificate expires, by signer.");
+    describe_histogram!(CERTIFICATE_ROTATION_AGE, Unit::Seconds, "Age of renewed certificates when replaced.");
 }
 
 /// Records a name resolution.

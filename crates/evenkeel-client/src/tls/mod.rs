@@ -12,6 +12,7 @@ mod identity;
 mod material;
 mod provider;
 mod roots;
+mod rotating;
 mod schedule;
 mod slot;
 mod verify;
@@ -31,6 +32,7 @@ pub(crate) use digest::{Digest, digest};
 pub use error::TlsError;
 pub use provider::default_provider;
 pub(crate) use provider::{ProviderIdentity, provider_of};
+pub use rotating::RotatingIdentity;
 pub use rustls::crypto::CryptoProvider;
 pub(crate) use slot::{ClientIdentity, IdentitySlot};
 

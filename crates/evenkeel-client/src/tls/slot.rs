@@ -1,4 +1,4 @@
-//! [`IdentitySlot`]: a client certificate that an exec plugin returns and renews.
+//! [`IdentitySlot`]: a client certificate that its source renews: an exec plugin, or a certificate manager.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

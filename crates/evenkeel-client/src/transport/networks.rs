@@ -51,8 +51,8 @@ struct Protection {
     verified: bool,
     ca: Option<Source>,
     identity: Option<(Source, Source)>,
-    /// The exec plugin whose certificate is used, by its slot.
-    plugin: Option<u64>,
+    /// The exec plugin or certificate manager whose certificate is used, by its slot.
+    slot: Option<u64>,
 }
 
 /// The effective proxy, whether from the configuration or the environment.
@@ -207,8 +207,8 @@ impl Protection {
             Pem::Data(text) => Source::text(text),
         });
         let server_name = tls.server_name.clone().filter(|name| !name.is_empty());
-        let plugin = slot.map(|slot| slot.id());
-        Some(Protection { server_name, verified: !tls.insecure_skip_verify, ca, identity, plugin })
+        let slot = slot.map(|slot| slot.id());
+        Some(Protection { server_name, verified: !tls.insecure_skip_verify, ca, identity, slot })
     }
 }
 

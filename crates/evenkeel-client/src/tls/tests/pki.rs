@@ -1,10 +1,12 @@
 //! Authorities, certificates and servers for tests.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose, SignatureAlgorithm, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, CertifiedIssuer, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SignatureAlgorithm, date_time_ymd,
 };
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
@@ -97,6 +99,16 @@ impl Authority {
         self.issue_for(params(name, &[], VALID), purpose, KeyPair::generate_for(kind).unwrap())
     }
 
+    /// Issues what a signing request in PEM requests.
+    pub(crate) fn sign_request(&self, pem: &str, not_before: Timestamp, not_after: Timestamp) -> String {
+        let mut request = CertificateSigningRequestParams::from_pem(pem).unwrap();
+        let seconds = |time: Timestamp| Duration::from_secs(time.as_second().try_into().unwrap());
+        request.params.not_before = date_time_ymd(1970, 1, 1) + seconds(not_before);
+        request.params.not_after = date_time_ymd(1970, 1, 1) + seconds(not_after);
+        request.params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        request.signed_by(&self.0).unwrap().pem()
+    }
+
     fn issue(&self, params: CertificateParams, purpose: ExtendedKeyUsagePurpose) -> Pair {
         self.issue_for(params, purpose, KeyPair::generate().unwrap())
     }
@@ -106,6 +118,11 @@ impl Authority {
         let certificate = params.signed_by(&key, &self.0).unwrap();
         Pair { certificate: certificate.pem(), key: key.serialize_pem() }
     }
+}
+
+/// Returns a signing request with a key that is known to no other.
+pub(crate) fn foreign_request() -> String {
+    params("agent", &[], VALID).serialize_request(&KeyPair::generate().unwrap()).unwrap().pem().unwrap()
 }
 
 /// Returns a self-signed CA certificate for these purposes.
