@@ -6,29 +6,32 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 )
 
 const (
 	// The port of a server that sends back what it receives.
 	echoPort = 7
-	// The port of a server of `get N`, which sends N bytes of the pattern and closes, and of `put N`, which reads N bytes of
-	// the pattern and prints whether they are right.
+	// The port of a server of one command:
+	//
+	//	get N [NAME]  sends N bytes of the pattern and closes; records under the name that the client left
+	//	put N         reads N bytes of the pattern and prints whether they are right
+	//	count N       reads N bytes and prints their number
 	transferPort = 8
 )
 
 // startPorts starts the servers behind the ports. All other ports refuse connections.
-func startPorts() (map[int32]string, error) {
-	ports := map[int32]string{}
-	for port, handle := range map[int32]func(*net.TCPConn) error{echoPort: echo, transferPort: transfer} {
+func (r *scriptedRuntime) startPorts() error {
+	for port, handle := range map[int32]func(*net.TCPConn) error{echoPort: echo, transferPort: r.transfer} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			return nil, err
+			return err
 		}
-		ports[port] = listener.Addr().String()
+		r.ports[port] = listener.Addr().String()
 		go accept(listener, handle)
 	}
-	return ports, nil
+	return nil
 }
 
 func accept(listener net.Listener, handle func(*net.TCPConn) error) {
@@ -50,22 +53,32 @@ func echo(connection *net.TCPConn) error {
 	return err
 }
 
-func transfer(connection *net.TCPConn) error {
+func (r *scriptedRuntime) transfer(connection *net.TCPConn) error {
 	reader := bufio.NewReaderSize(connection, 64*1024)
 	line, err := reader.ReadString('\n')
 	if err != nil {
 		return err
 	}
-	var command string
-	var number int64
-	if _, err := fmt.Sscan(strings.TrimSpace(line), &command, &number); err != nil {
+	words := append(strings.Fields(line), "", "", "")
+	number, err := strconv.ParseInt(words[1], 10, 64)
+	if err != nil {
 		return err
 	}
-	if command == "get" {
-		return writePattern(connection, number)
+	switch words[0] {
+	case "get":
+		err := writePattern(connection, number)
+		if err != nil {
+			r.record(words[2], "the client left")
+		}
+		return err
+	case "put":
+		_, err = fmt.Fprintln(connection, checkPattern(reader, number))
+		return err
+	default:
+		read, err := io.CopyN(io.Discard, reader, number)
+		fmt.Fprintln(connection, read, "bytes")
+		return err
 	}
-	_, err = fmt.Fprintln(connection, checkPattern(reader, number))
-	return err
 }
 
 // PortForward connects a stream with a port, as container runtimes do.

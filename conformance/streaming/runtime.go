@@ -24,13 +24,9 @@ type scriptedRuntime struct {
 }
 
 func newScriptedRuntime() (*scriptedRuntime, error) {
-	ports, err := startPorts()
-	if err != nil {
-		return nil, err
-	}
-	r := &scriptedRuntime{ports: ports, events: map[string]string{}}
+	r := &scriptedRuntime{ports: map[int32]string{}, events: map[string]string{}}
 	r.changed = sync.NewCond(&r.mutex)
-	return r, nil
+	return r, r.startPorts()
 }
 
 // record publishes an event for the command `wait-for`.
@@ -64,6 +60,7 @@ func (r *scriptedRuntime) waitFor(name string) string {
 //	cat                copies standard input to standard output, to its end
 //	copy N             copies N bytes, and ends without the end of its input
 //	check N            reads N bytes of the pattern and prints whether they are right
+//	count N            reads N bytes and prints their number
 //	split              writes to both outputs
 //	echo TEXT...       prints its arguments
 //	produce N          writes N bytes of the pattern
@@ -97,6 +94,14 @@ func (r *scriptedRuntime) Exec(_ context.Context, container string, cmd []string
 			return err
 		}
 		_, err = fmt.Fprintln(out, checkPattern(in, number))
+		return err
+	case "count":
+		number, err := strconv.ParseInt(argument, 10, 64)
+		if err != nil {
+			return err
+		}
+		read, err := io.CopyN(io.Discard, in, number)
+		fmt.Fprintln(out, read, "bytes")
 		return err
 	case "split":
 		for _, line := range []string{"1", "2", "3"} {

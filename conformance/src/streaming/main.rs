@@ -7,6 +7,7 @@
 mod env;
 mod exec;
 mod failures;
+mod forward;
 mod pattern;
 mod relay;
 
@@ -69,6 +70,9 @@ fn all() -> Vec<Scenario> {
         failures:
             command_not_found, failed_without_exit_code, pod_not_found, container_not_found, connection_cut, dropped_handle,
             dropped_handle_of_a_writer, stopped_reader, dropped_output, input_after_the_end;
+        forward:
+            echo, a_hundred_megabytes_from_a_port, a_hundred_megabytes_to_a_port, many_streams, refused_port, missing_pod,
+            forward_cut, local_port, dropped_stream, stopped_reader_of_a_port;
     }
 }
 

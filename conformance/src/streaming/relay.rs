@@ -24,8 +24,8 @@ pub(crate) struct Passed {
     pub(crate) bytes: u64,
     /// WebSocket pongs of the server, if each is read alone.
     pub(crate) pongs: u64,
-    /// Connections that the client has closed.
-    pub(crate) closed: u64,
+    /// Connections that have ended, at either end.
+    pub(crate) ended: u64,
 }
 
 impl Relay {
@@ -42,8 +42,9 @@ impl Relay {
             while let Ok((client, _)) = listener.accept().await {
                 let (target, count) = (target.clone(), Arc::clone(&count));
                 connections.spawn(async move {
-                    // The end of either side is the end of both.
+                    // The end of either side is the end of both, and a reset is one, too.
                     let _ = relay(client, &target, cut_after, &count).await;
+                    count.send_modify(|passed| passed.ended += 1);
                 });
             }
         });
@@ -74,11 +75,6 @@ async fn relay(
     let mut server = TcpStream::connect(target).await?;
     let (mut from_client, mut to_client) = client.split();
     let (mut from_server, mut to_server) = server.split();
-    let up = async {
-        // A reset is an end, too.
-        let _ = tokio::io::copy(&mut from_client, &mut to_server).await;
-        count.send_modify(|passed| passed.closed += 1);
-    };
     let down = async {
         let mut buffer = vec![0; 16 * 1024];
         let mut total = 0;
@@ -99,6 +95,6 @@ async fn relay(
     };
     tokio::select! {
         ended = down => ended,
-        () = up => Ok(()),
+        ended = tokio::io::copy(&mut from_client, &mut to_server) => Ok(ended.map(drop)?),
     }
 }
