@@ -36,7 +36,8 @@ pub struct ListenPorts {
 ///
 /// - It accepts any number of connections, up to [`ListenPorts::max_connections`] at a time. Further ones wait.
 /// - It survives a lost connection to the API server: connections that were open fail, and new ones are forwarded as soon as
-///   the server can be reached. A local connection waits up to 30 seconds for that, and attempts back off.
+///   the server can be reached. A local connection waits up to 30 seconds for that. Attempts back off, and each may take 30
+///   seconds.
 /// - An error concerns one connection, which is closed. It is logged, and passed to [`ListenPorts::on_error`].
 #[derive(Debug)]
 #[must_use = "dropping the listener closes its ports"]

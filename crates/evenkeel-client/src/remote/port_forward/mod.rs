@@ -22,7 +22,7 @@ pub use self::relay::ForwardError;
 pub use self::spec::{ForwardedPort, PortSpecError};
 pub use self::stream::{PortForwardError, PortStream};
 use self::transport::PortTransport;
-use crate::error::Error;
+use crate::error::{Error, RequestName};
 use crate::rest::{Request, RequestError};
 
 /// Connects to the ports of a pod. Returned by [`Api<Pod>::port_forward`](crate::Api::port_forward).
@@ -88,6 +88,10 @@ impl PortForward {
     {
         let ports = ports.into_iter().map(|port| port.try_into().map_err(PortSpecError::from)).collect();
         ListenPorts::new(self.clone(), ports)
+    }
+
+    pub(super) fn request_name(&self) -> &RequestName {
+        self.transport.request_name()
     }
 
     /// Returns `namespace/name` of the pod.

@@ -11,14 +11,16 @@ use std::time::Duration;
 use evenkeel_base::{Backoff, BackoffState};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::sync::{Mutex, Notify};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::PortForward;
 use super::stream::PortStream;
 use crate::error::Error;
 
-/// How long a local connection waits for the server.
+/// How long a local connection waits for the server. The last attempt starts before that.
 pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+/// How long one attempt may take.
+pub(super) const ATTEMPT_LIMIT: Duration = Duration::from_secs(30);
 /// The pauses between attempts while the server cannot be reached.
 const BACKOFF: Backoff = Backoff {
     initial: Duration::from_millis(100),
@@ -73,11 +75,13 @@ pub(super) struct Relay {
 struct Attempts {
     backoff: BackoffState,
     next: Option<Instant>,
+    /// When the server was last reached after a failure.
+    reached: Option<Instant>,
 }
 
 impl Relay {
     pub(super) fn new(forward: PortForward, on_error: Arc<dyn Fn(&ForwardError) + Send + Sync>) -> Self {
-        let attempts = Attempts { backoff: BackoffState::new(BACKOFF), next: None };
+        let attempts = Attempts { backoff: BackoffState::new(BACKOFF), next: None, reached: None };
         Relay { forward, on_error, is_failing: AtomicBool::new(false), attempts: Mutex::new(attempts) }
     }
 
@@ -105,16 +109,27 @@ impl Relay {
         let deadline = Instant::now() + CONNECT_LIMIT;
         loop {
             if !self.is_failing.load(Ordering::Acquire) {
-                match self.forward.connect(port).await {
-                    Err(error) if is_temporary(&error) && Instant::now() < deadline => {
-                        self.failed(&mut *self.attempts.lock().await);
+                let started = Instant::now();
+                match self.attempt(port).await {
+                    Err(error) if is_temporary(&error) => {
+                        let mut attempts = self.attempts.lock().await;
+                        // A concurrent attempt may have failed already, or reached the server since.
+                        let is_known = self.is_failing.load(Ordering::Acquire);
+                        if !is_known && attempts.reached.is_none_or(|reached| reached <= started) {
+                            self.failed(&mut attempts);
+                        }
+                        if Instant::now() >= deadline {
+                            return Err(error);
+                        }
                         tracing::debug!(pod = self.pod(), port, %error, "cannot reach the server; retrying");
                         continue;
                     }
                     result => return result,
                 }
             }
-            let mut attempts = self.attempts.lock().await;
+            let Ok(mut attempts) = timeout_at(deadline, self.attempts.lock()).await else {
+                return self.attempt(port).await;
+            };
             // Another connection may have reached the server in the meantime.
             if !self.is_failing.load(Ordering::Acquire) {
                 continue;
@@ -122,7 +137,7 @@ impl Relay {
             if let Some(next) = attempts.next {
                 sleep_until(next.min(deadline)).await;
             }
-            let result = self.forward.connect(port).await;
+            let result = self.attempt(port).await;
             match &result {
                 Err(error) if is_temporary(error) => {
                     self.failed(&mut attempts);
@@ -133,11 +148,19 @@ impl Relay {
                 // Also an error that will not change: the server was reached.
                 _ => {
                     self.is_failing.store(false, Ordering::Release);
+                    attempts.reached = Some(Instant::now());
                     attempts.backoff.reset();
                     return result;
                 }
             }
         }
+    }
+
+    /// Opens a stream, within a time limit.
+    async fn attempt(&self, port: u16) -> Result<PortStream, Error> {
+        let timed_out =
+            || Error::Timeout { request: self.forward.request_name().clone(), limit: ATTEMPT_LIMIT, previous: None };
+        timeout(ATTEMPT_LIMIT, self.forward.connect(port)).await.unwrap_or_else(|_| Err(timed_out()))
     }
 
     fn failed(&self, attempts: &mut Attempts) {

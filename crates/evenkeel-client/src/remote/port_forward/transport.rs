@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use evenkeel_base::channels::{BoxIo, ChannelProtocol, ChannelReader, ChannelWriter, Role, Session, SessionSettings};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::error::Error;
+use crate::error::{Error, RequestName};
 use crate::rest::Request;
 
 /// The subprotocols, the preferred one first.
@@ -42,6 +42,10 @@ pub(super) struct PortTransport {
 impl PortTransport {
     pub(super) fn new(request: Request) -> Self {
         PortTransport { request }
+    }
+
+    pub(super) fn request_name(&self) -> &RequestName {
+        self.request.name()
     }
 
     pub(super) async fn open(&self, port: u16) -> Result<OpenedPort, Error> {

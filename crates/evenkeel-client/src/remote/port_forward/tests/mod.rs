@@ -3,8 +3,9 @@ mod spec;
 mod stream;
 
 use std::collections::VecDeque;
-use std::future::{Ready, ready};
+use std::future::{Future, pending, ready};
 use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
@@ -30,7 +31,7 @@ struct Upgrading {
 impl tower_service::Service<Request<Body>> for Upgrading {
     type Response = Response<Body>;
     type Error = io::Error;
-    type Future = Ready<Result<Response<Body>, io::Error>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, io::Error>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), io::Error>> {
         Poll::Ready(Ok(()))
@@ -40,17 +41,23 @@ impl tower_service::Service<Request<Body>> for Upgrading {
         self.requests.lock().unwrap().push((Instant::now(), request.uri().to_string()));
         let mut response = Response::new(Body::empty());
         if let Some(code) = self.refusals.lock().unwrap().pop_front() {
+            if code == SILENT {
+                return Box::pin(pending());
+            }
             *response.status_mut() = StatusCode::from_u16(code).unwrap();
-            return ready(Ok(response));
+            return Box::pin(ready(Ok(response)));
         }
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         *response.headers_mut() = ServerHandshake::accept(request.headers(), CHANNELS).unwrap().headers;
         let (server, client) = duplex(64 * 1024);
         response.extensions_mut().insert(UpgradedIo::new(client));
         let _ = self.connections.send(server);
-        ready(Ok(response))
+        Box::pin(ready(Ok(response)))
     }
 }
+
+/// The code of a request without a response.
+const SILENT: u16 = 0;
 
 /// The older protocol only.
 const CHANNELS: &[&str] = &["v4.channel.k8s.io"];

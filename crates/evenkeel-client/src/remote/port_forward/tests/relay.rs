@@ -6,8 +6,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::super::relay::{CONNECT_LIMIT, ForwardError, LINGER, Relay, copy};
-use super::{Fixture, send};
+use super::super::relay::{ATTEMPT_LIMIT, CONNECT_LIMIT, ForwardError, LINGER, Relay, copy};
+use super::{Fixture, SILENT, send};
+use crate::error::Error;
 
 const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
 
@@ -131,6 +132,25 @@ async fn pfw_008_an_unreachable_server_fails_the_connection_after_a_limit() {
     assert_eq!(started.elapsed(), CONNECT_LIMIT);
     let requests = fixture.requests.lock().unwrap().len();
     assert!((5..40).contains(&requests), "{requests}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pfw_008_a_server_that_does_not_respond_fails_the_connection_after_a_limit() {
+    const CONNECTIONS: usize = 20;
+    let fixture = Fixture::new([SILENT; 1000]);
+    let relay = relay(&fixture);
+    // One attempt fails first, so that all others wait for each other.
+    let error = relay.connect(80).await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { limit, .. } if limit == ATTEMPT_LIMIT), "{error:?}");
+    let started = Instant::now();
+    let mut connecting = JoinSet::new();
+    for _ in 0..CONNECTIONS {
+        let relay = Arc::clone(&relay);
+        connecting.spawn(async move { relay.connect(80).await.unwrap_err() });
+    }
+    assert_eq!(connecting.join_all().await.len(), CONNECTIONS);
+    let elapsed = started.elapsed();
+    assert!(elapsed <= CONNECT_LIMIT + ATTEMPT_LIMIT, "{elapsed:?}");
 }
 
 #[tokio::test(start_paused = true)]
