@@ -70,11 +70,10 @@ async fn exe_013_sec_28_a_plugin_that_hangs_is_killed_after_its_timeout() {
         let killed = Arc::clone(&ends.killed);
         let plugin = tokio::spawn(async move {
             let mut stdout = (!closes).then_some(ends.stdout);
+            let mut prints = prints;
             while prints {
                 sleep(Duration::from_secs(1)).await;
-                if stdout.as_mut().unwrap().write_all(b"x").await.is_err() {
-                    break;
-                }
+                prints = stdout.as_mut().unwrap().write_all(b"x").await.is_ok();
             }
             let _held = (stdout, ends.stderr, ends.exit);
             std::future::pending::<()>().await;

@@ -102,7 +102,7 @@ fn sec_34_the_log_names_the_file_that_won() {
 }
 
 #[test]
-fn kcf_016_paths_are_relative_to_the_file_that_names_them() {
+fn kcf_016_sec_29_paths_are_relative_to_the_file_that_names_them() {
     let folder = Folder::new();
     let text = "clusters: [{name: c, cluster: {certificate-authority: ca.crt}}]\n\
                 users:\n- name: u\n  user: {client-certificate: x/c.crt, client-key: /abs/c.key, tokenFile: ../t, \
