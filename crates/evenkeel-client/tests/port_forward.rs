@@ -5,12 +5,15 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use evenkeel_apiserver::{ApiServer, Builder, LocalAddresses, PortConnection};
+use evenkeel_apiserver::{ApiServer, Builder, InProcess, LocalAddresses, PortConnection};
 use evenkeel_client::config::Overrides;
 use evenkeel_client::remote::{ForwardError, ListenError, PortForwardError};
+use evenkeel_client::transport::Body;
 use evenkeel_client::{Client, Config, Patch, Path, PortForward};
+use http::header::{HeaderValue, SEC_WEBSOCKET_PROTOCOL};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -28,7 +31,29 @@ fn network_client(server: &ApiServer) -> Client {
     Client::new(Config::from_kubeconfig_str(&server.kubeconfig(), &Overrides::default()).unwrap()).unwrap()
 }
 
-/// The same server three times: over plain HTTP, over TLS, and without a socket.
+/// Removes the tunnel from the offered subprotocols, so that the server chooses channels.
+#[derive(Clone)]
+struct WithoutTunnel(InProcess);
+
+impl tower_service::Service<http::Request<Body>> for WithoutTunnel {
+    type Response = <InProcess as tower_service::Service<http::Request<Body>>>::Response;
+    type Error = <InProcess as tower_service::Service<http::Request<Body>>>::Error;
+    type Future = <InProcess as tower_service::Service<http::Request<Body>>>::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        tower_service::Service::<http::Request<Body>>::poll_ready(&mut self.0, context)
+    }
+
+    fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
+        if let Some(offered) = request.headers_mut().get_mut(SEC_WEBSOCKET_PROTOCOL) {
+            assert_eq!(offered, "SPDY/3.1+portforward.k8s.io, v4.channel.k8s.io");
+            *offered = HeaderValue::from_static("v4.channel.k8s.io");
+        }
+        self.0.call(request)
+    }
+}
+
+/// The same server four times: over plain HTTP, over TLS, without a socket, and without a socket and a tunnel.
 async fn each(builder: impl Fn() -> Builder, test: impl AsyncFn(&ApiServer, Client)) {
     let server = builder().start().await.unwrap();
     test(&server, network_client(&server)).await;
@@ -36,9 +61,11 @@ async fn each(builder: impl Fn() -> Builder, test: impl AsyncFn(&ApiServer, Clie
     let server = builder().tls().start().await.unwrap();
     test(&server, network_client(&server)).await;
     server.shutdown().await;
-    let server = builder().in_process_only().start().await.unwrap();
-    test(&server, server.client()).await;
-    server.shutdown().await;
+    for client in [ApiServer::client, |server: &ApiServer| Client::from_service(WithoutTunnel(server.service()))] {
+        let server = builder().in_process_only().start().await.unwrap();
+        test(&server, client(&server)).await;
+        server.shutdown().await;
+    }
 }
 
 /// Echoes one line on port 80; refuses all other ports.
@@ -345,4 +372,44 @@ async fn memory_is_bounded_while_the_pod_does_not_read() {
         assert!(written < BUFFERED, "{written}");
     }
     assert!(written > 0);
+}
+
+#[tokio::test]
+async fn pfw_006_the_end_of_one_direction_reaches_the_pod_through_the_tunnel() {
+    let address = {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).await.unwrap();
+            stream.write_all(text.to_uppercase().as_bytes()).await.unwrap();
+        });
+        address
+    };
+    let server = ApiServer::builder().port_forward(LocalAddresses::all(address)).start().await.unwrap();
+    let listener = forward(&network_client(&server)).await.listen([":80"]).await.unwrap();
+    let mut local = TcpStream::connect(listener.ports()[0].local[0]).await.unwrap();
+    local.write_all(b"the end follows").await.unwrap();
+    local.shutdown().await.unwrap();
+    let mut text = String::new();
+    local.read_to_string(&mut text).await.unwrap();
+    assert_eq!(text, "THE END FOLLOWS");
+}
+
+#[tokio::test]
+async fn pfw_009_many_connections_share_one_tunnel() {
+    let server = ApiServer::builder().port_forward(echo_line).start().await.unwrap();
+    let forward = forward(&network_client(&server)).await;
+    let mut streams = Vec::new();
+    for _ in 0..50 {
+        streams.push(forward.connect(80).await.unwrap());
+    }
+    let handshakes = || server.requests().iter().filter(|request| request.path.contains("portforward")).count();
+    assert_eq!(handshakes(), 1);
+    for (number, stream) in streams.iter_mut().enumerate().rev() {
+        let line = format!("connection {number}\n");
+        assert_eq!(exchange(stream, &line).await, line);
+    }
+    assert_eq!(handshakes(), 1);
 }

@@ -4,6 +4,7 @@
 //! connection, and `session` runs the handler of the user on its channels.
 
 pub(crate) mod port_forward;
+pub(crate) mod port_tunnel;
 mod scripted;
 pub(crate) mod session;
 

@@ -17,8 +17,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, spl
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
+use super::port_tunnel::TUNNEL;
+
 /// The subprotocols, the preferred one first.
-pub(crate) const PROTOCOLS: &[&str] = &["v4.channel.k8s.io"];
+pub(crate) const PROTOCOLS: &[&str] = &[TUNNEL, "v4.channel.k8s.io"];
 /// The most ports of one request: each has two channels, and 255 is no channel.
 pub(crate) const MAX_PORTS: usize = 127;
 /// The size of the buffer of one direction.

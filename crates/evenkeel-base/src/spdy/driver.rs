@@ -92,7 +92,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
                 Poll::Pending => false,
             };
             match self.poll_send(shared, context) {
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
+                Poll::Ready(Err(error)) => return Poll::Ready(self.end_after(error, shared, context)),
                 Poll::Ready(Ok(())) if is_cancelled && self.tunnel.close_sent() => return Poll::Ready(Ok(())),
                 Poll::Ready(Ok(())) | Poll::Pending => {}
             }
@@ -103,6 +103,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         match &mut self.close_deadline {
             Some(deadline) => deadline.as_mut().poll(context).map(|()| Ok(())),
             None => Poll::Pending,
+        }
+    }
+
+    /// Returns how the connection ended if nothing can be sent. The peer may have closed it before.
+    fn end_after(&mut self, error: ChannelError, shared: &Shared, context: &mut Context<'_>) -> End {
+        loop {
+            match self.poll_receive(shared, context) {
+                Poll::Ready(None) => {}
+                Poll::Ready(Some(Ok(()))) => return Ok(()),
+                Poll::Ready(Some(Err(_))) | Poll::Pending => return Err(error.into()),
+            }
         }
     }
 

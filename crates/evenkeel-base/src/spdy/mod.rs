@@ -103,6 +103,11 @@ impl SpdySession {
         Some(SpdyStream::new(self, id, headers))
     }
 
+    /// Whether streams can be opened, and no unread stream stops the connection.
+    pub fn is_available(&self) -> bool {
+        self.shared.lock().is_available()
+    }
+
     /// Sends what is queued, then closes the connection with code 1000.
     pub fn close(&self) {
         self.shared.lock().close();

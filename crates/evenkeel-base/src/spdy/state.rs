@@ -241,8 +241,9 @@ impl SpdyState {
         let end = self.end.clone();
         let Some(known) = self.streams.get_mut(&stream) else { return Poll::Ready(Err(Arc::new(SpdyError::Closed))) };
         match (&known.reset, end) {
-            (Some(reset), _) => Poll::Ready(Err(Arc::clone(reset))),
+            // What follows the reply is a result of reads and writes.
             _ if known.replied => Poll::Ready(Ok(())),
+            (Some(reset), _) => Poll::Ready(Err(Arc::clone(reset))),
             (None, Some(end)) => Poll::Ready(Err(end.err().unwrap_or_else(|| Arc::new(SpdyError::Closed)))),
             (None, None) => {
                 known.readers.add(context.waker());
@@ -305,6 +306,24 @@ impl SpdyState {
         self.outbox.push_back(frame::go_away(self.last_peer_id));
         self.finish(Err(SpdyError::Cancelled));
         self.wake_driver();
+    }
+
+    /// Whether streams can be opened, and the driver holds no data.
+    pub(super) fn is_available(&self) -> bool {
+        let is_open = self.end.is_none() && !self.closing && !self.gone_away && self.next_id <= MAX_STREAM_ID;
+        is_open && self.held.is_none()
+    }
+
+    /// Waits until the peer has reset a stream, or the connection has ended.
+    pub(super) fn poll_reset(&mut self, stream: u32, context: &mut Context<'_>) -> Poll<()> {
+        let has_ended = self.end.is_some();
+        match self.streams.get_mut(&stream) {
+            Some(known) if known.reset.is_none() && !has_ended => {
+                known.readers.add(context.waker());
+                Poll::Pending
+            }
+            _ => Poll::Ready(()),
+        }
     }
 
     /// Whether the connection is closed after the outbox.

@@ -1,7 +1,7 @@
 //! [`SpdyStream`]: the handle of a stream.
 
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -51,6 +51,12 @@ impl SpdyStream {
             return Some(Ok(std::mem::take(&mut self.chunk)));
         }
         poll_fn(|context| self.shared.lock().poll_read(self.id, context)).await.transpose()
+    }
+
+    /// Returns a future that completes when the peer has reset the stream, or the connection has ended.
+    pub fn until_reset(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (shared, id) = (Arc::clone(&self.shared), self.id);
+        poll_fn(move |context| shared.lock().poll_reset(id, context))
     }
 
     /// Resets the stream: the peer processes nothing more of it.

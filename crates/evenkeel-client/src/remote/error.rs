@@ -1,8 +1,10 @@
 //! [`SessionError`]: why a session could not be opened, or failed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_base::channels::{ChannelError, HandshakeError};
+use evenkeel_base::spdy::SpdyError;
 use evenkeel_core::ExitStatusError;
 use http::StatusCode;
 
@@ -31,6 +33,15 @@ pub enum SessionError {
     /// The connection failed.
     #[error("{0}")]
     Channel(Arc<ChannelError>),
+    /// The tunnel of forwarded ports failed.
+    #[error("{0}")]
+    Tunnel(Arc<SpdyError>),
+    /// The server did not reply to a new stream.
+    #[error("the server did not accept the stream within {limit:?}")]
+    ReplyTimeout {
+        /// The timeout.
+        limit: Duration,
+    },
     /// The server could not run the process, or its status is not valid.
     #[error(transparent)]
     Process(#[from] ExitStatusError),

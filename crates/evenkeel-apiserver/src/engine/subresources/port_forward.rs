@@ -12,6 +12,7 @@ use crate::engine::options::refuse_dry_run;
 use crate::engine::request::ResourceRequest;
 use crate::engine::target::WriteScope;
 use crate::exec::port_forward::{self, ForwardedPod, MAX_PORTS};
+use crate::exec::port_tunnel::{TUNNEL, run_tunnel};
 use crate::http_types::{HandlerOutcome, Upgrade};
 use crate::query::Query;
 
@@ -27,7 +28,8 @@ impl ApiEngine {
         check_running(&record.value(), target.name)?;
         let handshake = ServerHandshake::accept(&request.http.headers, port_forward::PROTOCOLS)
             .map_err(|refusal| Status::bad_request(refusal.to_string()))?;
-        let ports = ports(request.query)?;
+        // A tunnel names the port of each stream.
+        let ports = (handshake.protocol != TUNNEL).then(|| ports(request.query)).transpose()?;
         let pod = ForwardedPod {
             namespace: target.namespace.unwrap_or_default().to_owned(),
             pod: target.name.to_owned(),
@@ -35,7 +37,10 @@ impl ApiEngine {
         };
         Ok(HandlerOutcome::Upgrade(Upgrade {
             headers: handshake.headers,
-            run: Box::new(move |io| Box::pin(port_forward::run_channels(pod, ports, handler, io))),
+            run: Box::new(move |io| match ports {
+                Some(ports) => Box::pin(port_forward::run_channels(pod, ports, handler, io)),
+                None => Box::pin(run_tunnel(pod, handler, io)),
+            }),
         }))
     }
 }

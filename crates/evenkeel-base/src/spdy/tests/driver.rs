@@ -183,6 +183,27 @@ async fn pfw_009_dropping_the_session_announces_the_end_and_closes_with_code_100
 }
 
 #[tokio::test(start_paused = true)]
+async fn pfw_009_what_the_peer_sent_before_it_closed_is_received_although_nothing_can_be_sent() {
+    let (ours, theirs) = duplex(64 * 1024);
+    let (client, driver) = SpdySession::new(ours, Role::Client);
+    let mut peer = WebSocketStream::from_raw_socket(theirs, Side::Server, None).await;
+    let mut stream = client.open(StreamHeaders::default()).await.unwrap();
+    let last = DataFrame::new(1, b"last").finish(true);
+    let close = CloseFrame { code: CloseCode::Normal, reason: "".into() };
+    for message in [Message::Binary(last), Message::Close(Some(close))] {
+        std::future::poll_fn(|cx| Pin::new(&mut peer).poll_ready(cx)).await.unwrap();
+        Pin::new(&mut peer).start_send(message).unwrap();
+    }
+    std::future::poll_fn(|cx| Pin::new(&mut peer).poll_flush(cx)).await.unwrap();
+    drop(peer);
+    driver.await;
+    client.ended().await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    assert_eq!(text, "last");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_driver_ends_although_the_peer_does_not_read() {
     let (ours, _theirs) = duplex(16);
     let (session, driver) = SpdySession::new(ours, Role::Client);
@@ -222,9 +243,11 @@ async fn a_stopped_reader_stops_the_connection_and_nothing_is_lost() {
     stream.accepted().await.unwrap();
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert!(!writing.is_finished(), "the peer must wait while nothing is read");
+    assert!(!session.is_available());
     let mut read = Vec::new();
     stream.read_to_end(&mut read).await.unwrap();
     assert_eq!(read.len(), total);
+    assert!(session.is_available());
     read.clear();
     other.read_to_end(&mut read).await.unwrap();
     assert_eq!(read, b"after");
@@ -260,8 +283,10 @@ async fn a_dropped_stream_does_not_stop_the_others() {
 async fn a_refused_stream_is_an_error_of_that_stream() {
     let (client, server) = sessions(64 * 1024);
     let refused = client.open(StreamHeaders::default()).await.unwrap();
+    let until_reset = refused.until_reset();
     server.accept().await.unwrap().reset(ResetStatus::REFUSED_STREAM);
     let mut refused = refused;
+    until_reset.await;
     let error = refused.next().await.unwrap().unwrap_err();
     assert!(matches!(*error, SpdyError::Reset(ResetStatus::REFUSED_STREAM)), "{error}");
     let fine = client.open(StreamHeaders::default()).await.unwrap();

@@ -160,6 +160,7 @@ fn a_reset_keeps_what_arrived_and_fails_afterwards() {
     state.receive(Frame::SynReply { stream, fin: false }).unwrap();
     state.receive(data(stream, b"last words")).unwrap();
     state.receive(Frame::Reset { stream, status: ResetStatus::CANCEL }).unwrap();
+    assert!(matches!(state.poll_replied(stream, &mut context()), Poll::Ready(Ok(()))), "it was accepted");
     let read = state.poll_read(stream, &mut context());
     assert!(matches!(read, Poll::Ready(Ok(Some(bytes))) if bytes == "last words"));
     let Poll::Ready(Err(error)) = state.poll_read(stream, &mut context()) else { panic!("no error") };

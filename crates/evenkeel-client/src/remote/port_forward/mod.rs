@@ -13,6 +13,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod transport;
+mod tunnel;
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,6 +38,9 @@ use crate::rest::{Request, RequestError};
 /// - A lost connection to the API server fails the streams that it carried. The next [`connect`](Self::connect) opens a new
 ///   one.
 /// - Streams are independent of this handle. Dropping a [`PortStream`] closes it.
+/// - Streams share a connection, unless the server has only the older protocol. It stays open until the handle and all its
+///   streams are dropped. A stream that is not read stops the others on its connection once its buffer is full; streams
+///   that are opened then get another connection.
 #[derive(Clone)]
 pub struct PortForward {
     transport: Arc<PortTransport>,
@@ -51,7 +55,7 @@ impl PortForward {
 
     /// Opens a stream to a port of the pod.
     ///
-    /// Whether a process listens on the port is known only later: the protocol does not confirm connections. A refused one
+    /// Whether a process listens on the port is known only later: the server accepts a stream before it connects. A refused one
     /// is an error of the first read.
     ///
     /// # Errors

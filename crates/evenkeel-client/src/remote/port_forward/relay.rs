@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use super::PortForward;
 use super::stream::PortStream;
 use crate::error::Error;
+use crate::remote::SessionError;
 
 /// How long a local connection waits for the server. The last attempt starts before that.
 pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(30);
@@ -175,6 +176,7 @@ impl Relay {
 fn is_temporary(error: &Error) -> bool {
     match error {
         Error::Transport { .. } | Error::Timeout { .. } => true,
+        Error::Session { source: SessionError::Tunnel(_) | SessionError::ReplyTimeout { .. }, .. } => true,
         Error::Api { status, .. } => status.code >= 500 || status.code == 429,
         _ => false,
     }

@@ -1,6 +1,7 @@
 mod relay;
 mod spec;
 mod stream;
+mod tunnel;
 
 use std::collections::VecDeque;
 use std::future::{Future, pending, ready};
@@ -26,6 +27,7 @@ struct Upgrading {
     refusals: Arc<Mutex<VecDeque<u16>>>,
     requests: Arc<Mutex<Vec<(Instant, String)>>>,
     connections: mpsc::UnboundedSender<DuplexStream>,
+    protocols: &'static [&'static str],
 }
 
 impl tower_service::Service<Request<Body>> for Upgrading {
@@ -48,7 +50,7 @@ impl tower_service::Service<Request<Body>> for Upgrading {
             return Box::pin(ready(Ok(response)));
         }
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-        *response.headers_mut() = ServerHandshake::accept(request.headers(), CHANNELS).unwrap().headers;
+        *response.headers_mut() = ServerHandshake::accept(request.headers(), self.protocols).unwrap().headers;
         let (server, client) = duplex(64 * 1024);
         response.extensions_mut().insert(UpgradedIo::new(client));
         let _ = self.connections.send(server);
@@ -71,10 +73,14 @@ struct Fixture {
 impl Fixture {
     fn new(refusals: impl IntoIterator<Item = u16>) -> Self {
         assert!(PROTOCOLS.contains(&CHANNELS[0]));
+        Fixture::with_protocols(CHANNELS, refusals)
+    }
+
+    fn with_protocols(protocols: &'static [&'static str], refusals: impl IntoIterator<Item = u16>) -> Self {
         let (sender, connections) = mpsc::unbounded_channel();
         let requests = Arc::default();
         let refusals = Arc::new(Mutex::new(refusals.into_iter().collect()));
-        let service = Upgrading { refusals, requests: Arc::clone(&requests), connections: sender };
+        let service = Upgrading { refusals, requests: Arc::clone(&requests), connections: sender, protocols };
         let forward = Client::from_service(service).core_v1().pods("default").port_forward("web-0");
         Fixture { forward, connections, requests }
     }
