@@ -314,6 +314,11 @@ impl SpdyState {
         is_open && self.held.is_none()
     }
 
+    /// Whether the peer sends nothing more on a stream.
+    pub(super) fn has_peer_ended(&self, stream: u32) -> bool {
+        self.streams.get(&stream).is_some_and(|known| known.remote_closed)
+    }
+
     /// Waits until the peer has reset a stream, or the connection has ended.
     pub(super) fn poll_reset(&mut self, stream: u32, context: &mut Context<'_>) -> Poll<()> {
         let has_ended = self.end.is_some();

@@ -53,6 +53,11 @@ impl SpdyStream {
         poll_fn(|context| self.shared.lock().poll_read(self.id, context)).await.transpose()
     }
 
+    /// Whether the peer has ended its data. It may not have been read yet.
+    pub fn has_peer_ended(&self) -> bool {
+        self.shared.lock().has_peer_ended(self.id)
+    }
+
     /// Returns a future that completes when the peer has reset the stream, or the connection has ended.
     pub fn until_reset(&self) -> impl Future<Output = ()> + Send + use<> {
         let (shared, id) = (Arc::clone(&self.shared), self.id);

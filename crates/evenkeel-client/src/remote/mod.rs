@@ -26,7 +26,7 @@
 //! A session is a WebSocket on an HTTP/1.1 connection of its own. For exec and attach, the client offers
 //! `v5.channel.k8s.io`, and `v4.channel.k8s.io` for servers before Kubernetes 1.30. With v4 standard input cannot be
 //! closed: `shutdown` of [`RemoteProcess::stdin`] fails. For port-forward, the client offers `SPDY/3.1+portforward.k8s.io`, a
-//! tunnel that all streams share, and `v4.channel.k8s.io`, with a session per stream. Credentials, impersonation, proxies and layers apply as to every request.
+//! tunnel that streams use one after the other, and `v4.channel.k8s.io`, with a session per stream. Credentials, impersonation, proxies and layers apply as to every request.
 //!
 //! # Guarantees
 //!

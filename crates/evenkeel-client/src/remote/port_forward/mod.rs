@@ -38,9 +38,9 @@ use crate::rest::{Request, RequestError};
 /// - A lost connection to the API server fails the streams that it carried. The next [`connect`](Self::connect) opens a new
 ///   one.
 /// - Streams are independent of this handle. Dropping a [`PortStream`] closes it.
-/// - Streams share a connection, unless the server has only the older protocol. It stays open until the handle and all its
-///   streams are dropped. A stream that is not read stops the others on its connection once its buffer is full; streams
-///   that are opened then get another connection.
+/// - Streams do not disturb each other: each has a connection of its own. After a stream that the pod has ended, a later one
+///   uses its connection, unless the server has only the older protocol. Up to 8 connections wait for that, until this
+///   handle and its clones are dropped.
 #[derive(Clone)]
 pub struct PortForward {
     transport: Arc<PortTransport>,

@@ -1,7 +1,7 @@
 //! [`PortTransport`]: carries streams to ports over the protocol that the server has.
 //!
-//! One handshake offers both. With `SPDY/3.1+portforward.k8s.io` all streams share a [`Tunnel`]; a new one is opened if it has
-//! ended, or waits for a stream that is not read.
+//! One handshake offers both. With `SPDY/3.1+portforward.k8s.io` a stream has a [`Tunnel`], which another one used before it if
+//! possible.
 //!
 //! With `v4.channel.k8s.io` every stream is a WebSocket of its own. It has two channels: the data in both directions, and the
 //! error message of the server. The server starts each with the number of the port, in two bytes, little endian. The protocol
@@ -9,16 +9,14 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use evenkeel_base::channels::{BoxIo, ChannelProtocol, ChannelReader, ChannelWriter, Role, Session, SessionSettings};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::tunnel::Tunnel;
+use super::tunnel::{IdleTunnels, Tunnel};
 use crate::error::{Error, RequestName};
-use crate::remote::SessionError;
 use crate::rest::Request;
 
 /// The subprotocols, the preferred one first.
@@ -46,22 +44,12 @@ pub(super) struct OpenedPort {
 pub(super) struct PortTransport {
     /// The request of `pods/X/portforward`, without its ports.
     request: Request,
-    /// The tunnel of new streams, if the server has tunnels.
-    tunnel: Mutex<Option<Arc<Tunnel>>>,
-    /// Locked while a tunnel is opened, so that concurrent streams share it.
-    opening: tokio::sync::Mutex<()>,
-    /// Whether the server chose channels. Then streams are opened concurrently.
-    has_channels: AtomicBool,
+    idle: Arc<IdleTunnels>,
 }
 
 impl PortTransport {
     pub(super) fn new(request: Request) -> Self {
-        PortTransport {
-            request,
-            tunnel: Mutex::default(),
-            opening: tokio::sync::Mutex::default(),
-            has_channels: AtomicBool::new(false),
-        }
+        PortTransport { request, idle: Arc::default() }
     }
 
     pub(super) fn request_name(&self) -> &RequestName {
@@ -69,53 +57,18 @@ impl PortTransport {
     }
 
     pub(super) async fn open(&self, port: u16) -> Result<OpenedPort, Error> {
-        if let Some(opened) = self.open_in_tunnel(port).await {
-            return opened;
-        }
-        let opening = match self.has_channels.load(Ordering::Relaxed) {
-            true => None,
-            false => Some(self.opening.lock().await),
-        };
-        // Another stream may have opened a tunnel in the meantime.
-        if opening.is_some()
-            && let Some(opened) = self.open_in_tunnel(port).await
-        {
-            return opened;
+        while let Some(tunnel) = self.idle.take() {
+            // After an error the tunnel is closed: the connection may have been lost while it was idle.
+            if let Ok(opened) = tunnel.open(port, &self.idle).await {
+                return Ok(opened);
+            }
         }
         let (io, protocol) = self.request.clone().query("ports", u32::from(port)).upgrade(PROTOCOLS).await?;
-        self.has_channels.store(protocol != TUNNEL, Ordering::Relaxed);
         if protocol != TUNNEL {
             return Ok(open_channels(io, port));
         }
-        let tunnel = Tunnel::start(io);
-        *self.tunnel.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&tunnel));
-        drop(opening);
-        tunnel.open(port).await.map_err(|source| self.failed(source))
-    }
-
-    /// Opens a stream in the tunnel that is open. `None` if there is none that can be used.
-    async fn open_in_tunnel(&self, port: u16) -> Option<Result<OpenedPort, Error>> {
-        let tunnel = self.tunnel.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let tunnel = tunnel.filter(|tunnel| tunnel.is_available())?;
-        match tunnel.open(port).await {
-            // The connection was lost, which nothing had noticed.
-            Err(_) if !tunnel.is_available() => None,
-            Err(SessionError::ReplyTimeout { .. }) => {
-                self.forget(&tunnel);
-                None
-            }
-            opened => Some(opened.map_err(|source| self.failed(source))),
-        }
-    }
-
-    /// Opens no more streams in a tunnel.
-    fn forget(&self, tunnel: &Arc<Tunnel>) {
-        let mut current = self.tunnel.lock().unwrap_or_else(PoisonError::into_inner);
-        current.take_if(|current| Arc::ptr_eq(current, tunnel));
-    }
-
-    fn failed(&self, source: SessionError) -> Error {
-        Error::Session { request: self.request.name().clone(), source }
+        let opened = Tunnel::start(io).open(port, &self.idle).await;
+        opened.map_err(|source| Error::Session { request: self.request.name().clone(), source })
     }
 }
 

@@ -1,12 +1,15 @@
-//! [`Tunnel`]: streams to all ports of a pod on one connection, with SPDY/3.1 in a WebSocket.
+//! [`Tunnel`]: a connection for streams to ports, with SPDY/3.1 in a WebSocket.
 //!
 //! Every stream to a port is a pair of SPDY streams: the error message of the server, and the data in both directions. Their
 //! headers name the port and the pair.
+//!
+//! A tunnel carries one stream at a time, and is reused after a stream that the pod has ended. SPDY could carry many at a time,
+//! but one that is not read would stop the others, and a Go server goes on sending after a reset.
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -21,7 +24,30 @@ use crate::remote::SessionError;
 /// The longest time for the server's reply to a new stream, as in client-go.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A connection that carries the streams of many ports. It ends when it and all its streams are dropped.
+/// The most tunnels that wait for another stream.
+const MAX_IDLE: usize = 8;
+
+/// The tunnels that wait for another stream.
+#[derive(Default)]
+pub(super) struct IdleTunnels(Mutex<Vec<Arc<Tunnel>>>);
+
+impl IdleTunnels {
+    /// Takes a tunnel that is open.
+    pub(super) fn take(&self) -> Option<Arc<Tunnel>> {
+        let mut tunnels = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::iter::from_fn(|| tunnels.pop()).find(|tunnel| tunnel.session.is_available())
+    }
+
+    fn add(&self, tunnel: Arc<Tunnel>) {
+        let mut tunnels = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tunnels.retain(|tunnel| tunnel.session.is_available());
+        if tunnels.len() < MAX_IDLE {
+            tunnels.push(tunnel);
+        }
+    }
+}
+
+/// A connection that carries streams, one after the other.
 pub(super) struct Tunnel {
     session: SpdySession,
     /// The number of the next pair.
@@ -35,20 +61,16 @@ impl Tunnel {
         Arc::new(Tunnel { session, next_pair: AtomicU32::new(0) })
     }
 
-    /// Whether new streams can be opened and would not wait for one that is not read.
-    pub(super) fn is_available(&self) -> bool {
-        self.session.is_available()
-    }
-
-    /// Opens a stream to a port, and waits for the reply of the server.
-    pub(super) async fn open(self: &Arc<Self>, port: u16) -> Result<OpenedPort, SessionError> {
+    /// Opens a stream to a port, and waits for the reply of the server. The tunnel becomes idle when the pod has ended the
+    /// stream, and is closed if the stream is dropped before.
+    pub(super) async fn open(self: Arc<Self>, port: u16, idle: &Arc<IdleTunnels>) -> Result<OpenedPort, SessionError> {
         let opening = timeout(REPLY_TIMEOUT, self.open_pair(port)).await;
         let (error, data) = match opening {
             Ok(opened) => opened.map_err(SessionError::Tunnel)?,
             Err(_) => return Err(SessionError::ReplyTimeout { limit: REPLY_TIMEOUT }),
         };
-        let stream = |stream| Box::new(TunnelStream { stream, _tunnel: Arc::clone(self) });
-        Ok(OpenedPort { data: stream(data), error: stream(error), half_close: true })
+        let data = TunnelStream { stream: data, tunnel: self, idle: Arc::downgrade(idle) };
+        Ok(OpenedPort { data: Box::new(data), error: Box::new(error), half_close: true })
     }
 
     async fn open_pair(&self, port: u16) -> Result<(SpdyStream, SpdyStream), Arc<SpdyError>> {
@@ -64,10 +86,22 @@ impl Tunnel {
     }
 }
 
-/// A stream of a tunnel. It keeps the tunnel open.
+/// The data of a stream, and the tunnel that carries it.
 struct TunnelStream {
     stream: SpdyStream,
-    _tunnel: Arc<Tunnel>,
+    tunnel: Arc<Tunnel>,
+    /// Gone if nothing can open another stream.
+    idle: Weak<IdleTunnels>,
+}
+
+impl Drop for TunnelStream {
+    fn drop(&mut self) {
+        if self.stream.has_peer_ended()
+            && let Some(idle) = self.idle.upgrade()
+        {
+            idle.add(Arc::clone(&self.tunnel));
+        }
+    }
 }
 
 impl AsyncRead for TunnelStream {
