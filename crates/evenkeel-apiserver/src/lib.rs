@@ -54,6 +54,7 @@ mod http_types;
 mod install;
 mod kinds;
 mod kubeconfig;
+mod limits;
 mod listener;
 mod logs;
 mod meta;

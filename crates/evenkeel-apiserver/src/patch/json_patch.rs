@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::OperationError as Why;
 use super::PatchError;
+use super::tree::{PatchTree, depth};
 use crate::go_json::kind_of;
 
 /// The limit of operations of one patch (PAT-5).
@@ -39,12 +40,17 @@ pub(crate) fn apply_json_patch(doc: &mut Value, patch: &[u8]) -> Result<(), Patc
         return Err(PatchError::TooManyOperations { got: operations.len() });
     }
     let operations: Vec<Operation> = operations.into_iter().map(Operation::decode).collect::<Result<_, _>>()?;
-    let mut patcher = Patcher { depth: depth(doc), doc, copied: 0 };
+    let mut patcher = Patcher { depth: depth(doc), doc: PatchTree::Plain(std::mem::take(doc)), copied: 0 };
+    let mut failed = None;
     for (index, operation) in operations.into_iter().enumerate() {
         let Operation { op, path, from, value } = operation;
-        patcher.run(&op, &path, &from, value).map_err(|why| PatchError::Operation { index, op, path, why })?;
+        if let Err(why) = patcher.run(&op, &path, &from, value) {
+            failed = Some(PatchError::Operation { index, op, path, why });
+            break;
+        }
     }
-    Ok(())
+    *doc = patcher.doc.into_value();
+    failed.map_or(Ok(()), Err)
 }
 
 /// One operation of a patch; absent fields are empty.
@@ -85,19 +91,19 @@ impl Operation {
 }
 
 /// The document and the used budgets.
-struct Patcher<'d> {
-    doc: &'d mut Value,
+struct Patcher {
+    doc: PatchTree,
     /// Never less than the depth of the document.
     depth: usize,
     copied: usize,
 }
 
-impl Patcher<'_> {
+impl Patcher {
     fn run(&mut self, op: &str, path: &str, from: &str, value: Value) -> Result<(), Why> {
         match op {
             "add" => {
                 self.deepen(levels(path) + depth(&value))?;
-                self.add(path, value)
+                self.add(path, PatchTree::Plain(value))
             }
             "remove" => self.remove(path).map(drop),
             "replace" => {
@@ -111,14 +117,14 @@ impl Patcher<'_> {
         }
     }
 
-    fn add(&mut self, path: &str, value: Value) -> Result<(), Why> {
+    fn add(&mut self, path: &str, value: PatchTree) -> Result<(), Why> {
         let (parent, key) = self.parent(path)?;
-        match parent {
-            Value::Object(map) => {
+        match parent.open() {
+            PatchTree::Object(map) => {
                 map.insert(key.into_owned(), value);
             }
-            Value::Array(list) if key == "-" => list.push(value),
-            Value::Array(list) => {
+            PatchTree::List(list) if key == "-" => list.insert(list.len(), value),
+            PatchTree::List(list) => {
                 // One past the end appends.
                 let index = index(&key, list.len() + 1)?;
                 list.insert(index, value);
@@ -128,13 +134,13 @@ impl Patcher<'_> {
         Ok(())
     }
 
-    fn remove(&mut self, path: &str) -> Result<Value, Why> {
+    fn remove(&mut self, path: &str) -> Result<PatchTree, Why> {
         let (parent, key) = self.parent(path)?;
-        match parent {
-            Value::Object(map) => map.remove(&*key).ok_or(Why::Missing),
-            Value::Array(list) => {
+        match parent.open() {
+            PatchTree::Object(map) => map.remove(&*key).ok_or(Why::Missing),
+            PatchTree::List(list) => {
                 let index = index(&key, list.len())?;
-                Ok(list.remove(index))
+                list.remove(index).ok_or(Why::BadIndex)
             }
             _ => Err(Why::Missing),
         }
@@ -145,17 +151,17 @@ impl Patcher<'_> {
             if !value.is_object() && !value.is_array() {
                 return Err(Why::ScalarRoot);
             }
-            *self.doc = value;
+            self.doc = PatchTree::Plain(value);
             return Ok(());
         }
         let (parent, key) = self.parent(path)?;
-        match parent {
-            Value::Object(map) => {
-                map.insert(key.into_owned(), value);
+        match parent.open() {
+            PatchTree::Object(map) => {
+                map.insert(key.into_owned(), PatchTree::Plain(value));
             }
-            Value::Array(list) => {
+            PatchTree::List(list) => {
                 let index = index(&key, list.len())?;
-                *list.get_mut(index).ok_or(Why::BadIndex)? = value;
+                *list.get_mut(index).ok_or(Why::BadIndex)? = PatchTree::Plain(value);
             }
             _ => return Err(Why::Missing),
         }
@@ -163,8 +169,9 @@ impl Patcher<'_> {
     }
 
     fn test(&mut self, path: &str, value: &Value) -> Result<(), Why> {
-        let found = if path.is_empty() { Some(&*self.doc) } else { self.find(path)? };
-        if found.unwrap_or(&Value::Null) == value { Ok(()) } else { Err(Why::TestFailed) }
+        let found = if path.is_empty() { Some(&self.doc) } else { self.find(path)? };
+        let equal = found.map_or(value.is_null(), |found| *found == *value);
+        if equal { Ok(()) } else { Err(Why::TestFailed) }
     }
 
     /// The `move` operation.
@@ -177,8 +184,8 @@ impl Patcher<'_> {
         // then it is charged like a copy: otherwise moving a large value repeatedly would be unbounded work.
         let bound = levels(path) + self.depth.saturating_sub(levels(from));
         if bound > MAX_DEPTH {
-            self.pay(json_size(&value))?;
-            self.deepen(levels(path) + depth(&value))?;
+            self.pay(value.size())?;
+            self.deepen(levels(path) + value.depth())?;
         } else {
             self.deepen(bound)?;
         }
@@ -187,7 +194,7 @@ impl Patcher<'_> {
 
     fn copy(&mut self, from: &str, path: &str) -> Result<(), Why> {
         let found = self.find(from)?.ok_or(Why::Missing)?;
-        let (size, depth) = (json_size(found), depth(found));
+        let (size, depth) = (found.size(), found.depth());
         self.pay(size)?;
         self.deepen(levels(path) + depth)?;
         let value = self.find(from)?.ok_or(Why::Missing)?.clone();
@@ -213,11 +220,11 @@ impl Patcher<'_> {
     }
 
     /// Returns the value at the path; `None` for a missing key of an existing object.
-    fn find(&mut self, path: &str) -> Result<Option<&Value>, Why> {
+    fn find(&mut self, path: &str) -> Result<Option<&PatchTree>, Why> {
         let (parent, key) = self.parent(path)?;
-        match parent {
-            Value::Object(map) => Ok(map.get(&*key)),
-            Value::Array(list) => {
+        match parent.open() {
+            PatchTree::Object(map) => Ok(map.get(&*key)),
+            PatchTree::List(list) => {
                 let index = index(&key, list.len())?;
                 Ok(list.get(index))
             }
@@ -226,14 +233,14 @@ impl Patcher<'_> {
     }
 
     /// Returns the container of the pointer's last token, and that token.
-    fn parent<'p>(&mut self, path: &'p str) -> Result<(&mut Value, Cow<'p, str>), Why> {
+    fn parent<'p>(&mut self, path: &'p str) -> Result<(&mut PatchTree, Cow<'p, str>), Why> {
         let (ancestors, last) = path.rsplit_once('/').ok_or(Why::BadPath)?;
-        let mut node = &mut *self.doc;
+        let mut node = &mut self.doc;
         if !ancestors.is_empty() {
             for token in ancestors.strip_prefix('/').ok_or(Why::BadPath)?.split('/') {
-                node = match node {
-                    Value::Object(map) => map.get_mut(&*unescape(token)),
-                    Value::Array(list) => {
+                node = match node.open() {
+                    PatchTree::Object(map) => map.get_mut(&*unescape(token)),
+                    PatchTree::List(list) => {
                         let index = index(token, list.len())?;
                         list.get_mut(index)
                     }
@@ -262,35 +269,5 @@ fn index(token: &str, bound: usize) -> Result<usize, Why> {
     match token.parse() {
         Ok(index) if canonical && index < bound => Ok(index),
         _ => Err(Why::BadIndex),
-    }
-}
-
-/// Returns the nesting of containers: 0 for a scalar, 1 for a flat object. The values are no deeper than [`MAX_DEPTH`] or
-/// the limit of the JSON parser, which bounds the recursion.
-pub(super) fn depth(value: &Value) -> usize {
-    match value {
-        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
-        Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or(0),
-        _ => 0,
-    }
-}
-
-/// Returns the length of the value as JSON.
-fn json_size(value: &Value) -> usize {
-    struct Count(usize);
-    impl std::io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    // Neither a Value nor this writer fails; an unknown size would count as too large.
-    match serde_json::to_writer(&mut count, value) {
-        Ok(()) => count.0,
-        Err(_) => usize::MAX,
     }
 }

@@ -7,6 +7,7 @@ mod merge_patch;
 mod strategic;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 use evenkeel_core::{Reason, Status, StatusDetails};
 use serde_json::Value;

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 
 use super::PatchError;
-use super::json_patch::depth;
+use super::tree::depth;
 use crate::go_json::kind_of;
 use crate::schema::json::{self, Parsed};
 use crate::schema::{PatchStrategy, Schema};
