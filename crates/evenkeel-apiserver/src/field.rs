@@ -1,12 +1,43 @@
 //! Field errors: the results of validation, and their form in a Status.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use evenkeel_core::{Reason, Status, StatusCause, StatusDetails};
 use serde_json::Value;
 
+/// The most errors that one response reports.
+pub(crate) const MAX_ERRORS: usize = 100;
+
+/// The most bytes of an invalid value that one error shows.
+const MAX_SHOWN: usize = 16 << 10;
+
+/// The most supported values that one error lists.
+pub(crate) const MAX_SUPPORTED: usize = 100;
+
+/// Returns whether further errors would not be reported. The first error beyond the limit is kept, so that the response
+/// shows that there are more.
+pub(crate) fn is_full(errors: &[FieldError]) -> bool {
+    errors.len() > MAX_ERRORS
+}
+
+/// Formats an invalid value as JSON, up to a limit.
+fn shown(value: &Value) -> String {
+    shortened(value.to_string())
+}
+
+/// Truncates a text that is longer than an error shows.
+fn shortened(mut text: String) -> String {
+    if text.len() > MAX_SHOWN {
+        let end = (0..=MAX_SHOWN).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        text.truncate(end);
+        text.push_str("...");
+    }
+    text
+}
+
 /// The fault of a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum FieldFault {
     Required,
     Invalid,
@@ -71,19 +102,14 @@ impl FieldError {
     }
 
     pub(crate) fn invalid(field: impl Into<String>, value: &Value, detail: impl Into<String>) -> Self {
-        FieldError {
-            fault: FieldFault::Invalid,
-            field: field.into(),
-            value: Some(value.to_string()),
-            detail: detail.into(),
-        }
+        FieldError { fault: FieldFault::Invalid, field: field.into(), value: Some(shown(value)), detail: detail.into() }
     }
 
     pub(crate) fn duplicate(field: impl Into<String>, value: &Value) -> Self {
         FieldError {
             fault: FieldFault::Duplicate,
             field: field.into(),
-            value: Some(value.to_string()),
+            value: Some(shown(value)),
             detail: String::new(),
         }
     }
@@ -92,7 +118,7 @@ impl FieldError {
         FieldError {
             fault: FieldFault::TypeInvalid,
             field: field.into(),
-            value: Some(format!("{:?}", value.into())),
+            value: Some(shortened(format!("{:?}", value.into()))),
             detail: detail.into(),
         }
     }
@@ -117,12 +143,15 @@ impl FieldError {
 
     /// `supported` is printed quoted and in the given order.
     pub(crate) fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
-        let supported: Vec<String> = supported.iter().map(|text| format!("{text:?}")).collect();
+        let mut listed: Vec<String> = supported.iter().take(MAX_SUPPORTED).map(|text| format!("{text:?}")).collect();
+        if supported.len() > MAX_SUPPORTED {
+            listed.push("...".to_owned());
+        }
         FieldError {
             fault: FieldFault::NotSupported,
             field: field.into(),
-            value: Some(value.to_string()),
-            detail: format!("supported values: {}", supported.join(", ")),
+            value: Some(shown(value)),
+            detail: format!("supported values: {}", listed.join(", ")),
         }
     }
 
@@ -147,18 +176,20 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// Returns the 422 for these errors (ERR-6), which must not be empty.
+/// Returns the 422 for these errors (ERR-6), which must not be empty. Reports the first [`MAX_ERRORS`].
 pub(crate) fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Status {
     let qualified = evenkeel_core::status::qualified(group, kind);
+    let reported = errors.get(..MAX_ERRORS).unwrap_or(errors);
+    let omitted = errors.len() > reported.len();
+    let errors = reported;
     let text = match errors {
         [only] => only.to_string(),
         several => {
-            let mut texts: Vec<String> = Vec::with_capacity(several.len());
-            for error in several {
-                let text = error.to_string();
-                if !texts.contains(&text) {
-                    texts.push(text);
-                }
+            let mut seen = HashSet::with_capacity(several.len());
+            let mut texts: Vec<String> =
+                several.iter().map(FieldError::to_string).filter(|text| seen.insert(text.clone())).collect();
+            if omitted {
+                texts.push("further errors are omitted".to_owned());
             }
             if texts.len() == 1 { texts.remove(0) } else { format!("[{}]", texts.join(", ")) }
         }

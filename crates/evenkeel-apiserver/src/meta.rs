@@ -7,6 +7,7 @@ mod names;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
@@ -15,7 +16,7 @@ pub(crate) use names::{
     config_key, dns_label, dns_subdomain, label_value, path_segment, qualified_name, validate_name,
 };
 
-use crate::field::{FieldError, FieldFault};
+use crate::field::{FieldError, FieldFault, MAX_ERRORS, is_full};
 use crate::registry::NameRule;
 
 /// The limit of the total size of annotations.
@@ -125,16 +126,15 @@ pub(crate) fn inherit_metadata(new: &mut Value, old: &Value) {
 /// Removes duplicate owner references (OBJ-11). Returns the text of a `Warning` header if there were any.
 pub(crate) fn dedup_owner_references(meta: &mut Value) -> Option<String> {
     let references = meta.get_mut("ownerReferences")?.as_array_mut()?;
-    let mut kept: Vec<Value> = Vec::with_capacity(references.len());
+    let mut seen: HashSet<String> = HashSet::with_capacity(references.len());
     let mut duplicates: Vec<String> = Vec::new();
-    for reference in references.drain(..) {
-        if kept.contains(&reference) {
-            duplicates.push(text(&reference, "uid").to_owned());
-        } else {
-            kept.push(reference);
+    references.retain(|reference| {
+        let first = seen.insert(reference.to_string());
+        if !first && duplicates.len() < MAX_ERRORS {
+            duplicates.push(text(reference, "uid").to_owned());
         }
-    }
-    *references = kept;
+        first
+    });
     (!duplicates.is_empty()).then(|| {
         format!(
             ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and \
@@ -147,6 +147,9 @@ pub(crate) fn dedup_owner_references(meta: &mut Value) -> Option<String> {
 /// Validates label keys and values; `path` is that of the map.
 pub(crate) fn validate_labels(labels: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
     for (key, value) in labels.and_then(Value::as_object).into_iter().flatten() {
+        if is_full(errors) {
+            return;
+        }
         refuse(errors, path, key, qualified_name(key));
         let value = value.as_str().unwrap_or_default();
         refuse(errors, path, value, label_value(value));
@@ -178,9 +181,12 @@ pub(crate) fn too_long(path: &str, max: usize) -> FieldError {
     }
 }
 
-/// Adds one error for each fault of `value`.
+/// Adds one error for each fault of `value`, up to the limit of errors.
 pub(crate) fn refuse(errors: &mut Vec<FieldError>, path: &str, value: &str, faults: Vec<String>) {
     for fault in faults {
+        if is_full(errors) {
+            return;
+        }
         errors.push(FieldError::invalid(path, &Value::from(value), fault));
     }
 }
@@ -196,7 +202,11 @@ fn validate_owner_references(meta: &Value, errors: &mut Vec<FieldError>) {
         return;
     };
     let mut controller: Option<String> = None;
+    let mut several = false;
     for (index, reference) in references.iter().enumerate() {
+        if is_full(errors) {
+            return;
+        }
         let path = format!("metadata.ownerReferences[{index}]");
         let api_version = text(reference, "apiVersion");
         let kind = text(reference, "kind");
@@ -221,14 +231,19 @@ fn validate_owner_references(meta: &Value, errors: &mut Vec<FieldError>) {
             let this = format!("{kind}/{}", text(reference, "name"));
             match &controller {
                 None => controller = Some(this),
-                Some(first) => errors.push(FieldError::invalid(
-                    "metadata.ownerReferences",
-                    &Value::from(references.clone()),
-                    format!(
-                        "Only one reference can have Controller set to true. Found \"true\" in references for \
-                         {first} and {this}"
-                    ),
-                )),
+                // The error repeats the whole list, so it is reported once.
+                Some(_) if several => {}
+                Some(first) => {
+                    several = true;
+                    errors.push(FieldError::invalid(
+                        "metadata.ownerReferences",
+                        &Value::from(references.clone()),
+                        format!(
+                            "Only one reference can have Controller set to true. Found \"true\" in references for \
+                             {first} and {this}"
+                        ),
+                    ));
+                }
             }
         }
     }
@@ -252,9 +267,8 @@ fn validate_finalizers(meta: &Value, errors: &mut Vec<FieldError>) {
 }
 
 fn validate_no_new_finalizers(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
-    let mut added: Vec<&str> = texts(new, "finalizers")
-        .filter(|finalizer| !texts(old, "finalizers").any(|known| known == *finalizer))
-        .collect();
+    let known: HashSet<&str> = texts(old, "finalizers").collect();
+    let mut added: Vec<&str> = texts(new, "finalizers").filter(|finalizer| !known.contains(finalizer)).collect();
     if added.is_empty() {
         return;
     }

@@ -113,7 +113,7 @@ fn accept_names<'a>(definition: &Value, others: impl IntoIterator<Item = &'a Val
         ("kind", &kinds, "KindConflict"),
         ("listKind", &kinds, "ListKindConflict"),
     ] {
-        let held = names_in(names.get(key));
+        let held: BTreeSet<&str> = names_in(names.get(key)).into_iter().collect();
         let conflicts: Vec<String> = names_in(requested.get(key))
             .into_iter()
             .filter(|name| !held.contains(name) && taken.contains(name))

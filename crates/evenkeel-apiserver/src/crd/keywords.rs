@@ -1,10 +1,12 @@
 //! The rules for single keywords of a schema, at any position (CRD-5).
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::structure::{at_property, entries, within};
 use super::{flag, list, text, texts};
-use crate::field::FieldError;
+use crate::field::{FieldError, is_full};
 use crate::schema::path::Path;
 
 /// Checks a schema from its root down.
@@ -183,7 +185,12 @@ fn map_items(schema: &Value, items: Option<&Value>, keys: &[&str], path: &Path, 
         return;
     }
     let keys_value = json!(keys);
-    for (index, key) in keys.iter().enumerate() {
+    let required: HashSet<&str> = texts(items, &["required"]).collect();
+    let mut seen: HashSet<&str> = HashSet::new();
+    for key in keys {
+        if is_full(errors) {
+            return;
+        }
         let place = path.child(&format!("items.properties[{key}]"));
         match items.get("properties").and_then(|all| all.get(key)) {
             None => {
@@ -196,8 +203,7 @@ fn map_items(schema: &Value, items: Option<&Value>, keys: &[&str], path: &Path, 
                     let place = format!("{place}.type");
                     errors.push(FieldError::invalid(place, &Value::from(kind), detail));
                 }
-                let required = texts(items, &["required"]).any(|name| name == *key);
-                if !required && property.get("default").is_none() {
+                if !required.contains(key) && property.get("default").is_none() {
                     let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a \
                                   required property";
                     errors.push(FieldError::required(format!("{place}.default"), detail));
@@ -208,7 +214,7 @@ fn map_items(schema: &Value, items: Option<&Value>, keys: &[&str], path: &Path, 
                 }
             }
         }
-        if keys.iter().take(index).any(|earlier| earlier == key) {
+        if !seen.insert(key) {
             let detail = "must not contain duplicate entries";
             errors.push(FieldError::invalid(keys_place.clone(), &keys_value, detail));
         }

@@ -126,10 +126,8 @@ fn prune<'a, T: FieldTypes>(
         return merged;
     }
     let last = last.clone().with_declared_fields(types);
-    let mut owned = wanted.clone();
-    for other in others {
-        owned.absorb(other.fields.clone());
-    }
+    let owners = others.iter().map(|other| &other.fields).chain([wanted]);
+    let owned = FieldSet::union(owners.cloned().collect());
     let owned = owned.with_declared_fields(types);
     // Fields that the previous intent held, with what is below them, and that have no owner now.
     let pruned = without(&merged, &last, types);

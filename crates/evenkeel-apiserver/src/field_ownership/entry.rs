@@ -1,6 +1,7 @@
 //! The entries of `metadata.managedFields` (SSA-2).
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -14,7 +15,7 @@ const MAX_UPDATERS: usize = 10;
 const ANCIENT_CHANGES: &str = "ancient-changes";
 
 /// The operation that made the manager an owner. Variants are in the sort order of entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ManagerOperation {
     Apply,
     Update,
@@ -44,10 +45,12 @@ impl<'a> ManagedFieldsEntry<'a> {
     /// Returns whether both entries belong to one manager (SSA-3): appliers keep their entry when they change the
     /// version.
     pub(crate) fn is_same_manager(&self, other: &ManagedFieldsEntry<'_>) -> bool {
-        self.manager == other.manager
-            && self.operation == other.operation
-            && self.subresource == other.subresource
-            && (self.operation == ManagerOperation::Apply || self.api_version == other.api_version)
+        self.identity() == other.identity()
+    }
+
+    fn identity(&self) -> (&'a str, ManagerOperation, &'a str, &'a str) {
+        let version = if self.operation == ManagerOperation::Apply { "" } else { self.api_version };
+        (self.manager, self.operation, self.subresource, version)
     }
 
     fn decode(value: &'a Value) -> Option<Self> {
@@ -117,9 +120,11 @@ pub(crate) fn decode(list: &Value) -> Option<Vec<ManagedFieldsEntry<'_>>> {
         return list.is_null().then(Vec::new);
     };
     let mut entries: Vec<ManagedFieldsEntry<'_>> = Vec::with_capacity(list.len() + 1);
+    let mut positions = HashMap::with_capacity(list.len());
     for value in list {
         let entry = ManagedFieldsEntry::decode(value)?;
-        match entries.iter_mut().find(|other| other.is_same_manager(&entry)) {
+        let position = *positions.entry(entry.identity()).or_insert(entries.len());
+        match entries.get_mut(position) {
             Some(other) => *other = entry,
             None => entries.push(entry),
         }
@@ -141,41 +146,46 @@ pub(crate) fn cap_updaters(entries: &mut Vec<ManagedFieldsEntry<'_>>) {
         return;
     };
     entries.sort_by(|a, b| b.operation.cmp(&a.operation).then_with(|| a.by_age(b)));
-    let mut next = 0;
-    while surplus > 0 {
-        let Some(entry) = entries.get(next).filter(|entry| entry.operation == ManagerOperation::Update) else {
-            return;
-        };
+    // The bucket of an earlier write may be too recent to be among the oldest.
+    let mut twins: HashMap<&str, usize> = HashMap::new();
+    for (index, entry) in entries.iter().enumerate() {
+        if entry.operation == ManagerOperation::Update
+            && entry.manager == ANCIENT_CHANGES
+            && entry.subresource.is_empty()
+        {
+            twins.insert(entry.api_version, index);
+        }
+    }
+    let mut pending: Vec<Option<ManagedFieldsEntry<'_>>> = entries.drain(..).map(Some).collect();
+    // The position of each version's bucket in `entries`, and the sets to add to it.
+    let mut buckets: HashMap<&str, (usize, Vec<FieldSet<'_>>)> = HashMap::new();
+    for index in 0..pending.len() {
+        let Some(entry) = pending.get_mut(index).and_then(Option::take) else { continue };
+        if surplus == 0 || entry.operation != ManagerOperation::Update {
+            entries.push(entry);
+            continue;
+        }
         let version = entry.api_version;
-        let older = entries.iter().take(next).position(|older| older.api_version == version);
-        let Some(older) = older else {
-            next += 1;
+        let Some((position, sets)) = buckets.get_mut(version) else {
+            buckets.insert(version, (entries.len(), Vec::new()));
+            entries.push(entry);
             continue;
         };
-        let merged = entries.remove(next);
         surplus -= 1;
-        if let Some(bucket) = entries.get_mut(older) {
-            bucket.manager = ANCIENT_CHANGES;
-            bucket.subresource = "";
-            bucket.time = merged.time;
-            bucket.fields.absorb(merged.fields);
+        let twin = twins.remove(version).and_then(|twin| pending.get_mut(twin)).and_then(Option::take);
+        surplus = surplus.saturating_sub(usize::from(twin.is_some()));
+        for merged in std::iter::once(entry).chain(twin) {
+            if let Some(bucket) = entries.get_mut(*position) {
+                bucket.manager = ANCIENT_CHANGES;
+                bucket.subresource = "";
+                bucket.time = merged.time;
+            }
+            sets.push(merged.fields);
         }
-        merge_twin(entries, older, &mut surplus);
     }
-}
-
-/// Merges the bucket of an earlier write, if it was too recent to be merged so far, into the new one.
-fn merge_twin(entries: &mut Vec<ManagedFieldsEntry<'_>>, bucket: usize, surplus: &mut usize) {
-    let twin = entries.iter().enumerate().position(|(index, entry)| {
-        index != bucket && entries.get(bucket).is_some_and(|bucket| bucket.is_same_manager(entry))
-    });
-    let Some(twin) = twin.filter(|twin| *twin > bucket) else {
-        return;
-    };
-    let twin = entries.remove(twin);
-    *surplus = surplus.saturating_sub(1);
-    if let Some(bucket) = entries.get_mut(bucket) {
-        bucket.time = twin.time;
-        bucket.fields.absorb(twin.fields);
+    for (position, sets) in buckets.into_values().filter(|(_, sets)| !sets.is_empty()) {
+        if let Some(bucket) = entries.get_mut(position) {
+            bucket.fields.absorb(FieldSet::union(sets));
+        }
     }
 }

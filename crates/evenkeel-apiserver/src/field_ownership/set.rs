@@ -79,8 +79,35 @@ impl<'a> FieldSet<'a> {
         self.nodes = merged;
     }
 
+    /// Returns the members of all sets. Merges in pairs: each member is moved as often as the number of sets can be
+    /// halved.
+    pub(crate) fn union(mut sets: Vec<FieldSet<'a>>) -> Self {
+        while sets.len() > 1 {
+            let mut halved = Vec::with_capacity(sets.len().div_ceil(2));
+            let mut rest = sets.into_iter();
+            while let Some(mut set) = rest.next() {
+                if let Some(other) = rest.next() {
+                    set.absorb(other);
+                }
+                halved.push(set);
+            }
+            sets = halved;
+        }
+        sets.pop().unwrap_or_default()
+    }
+
     /// Removes the members of the other set. A member stays if only its parent is in the other set.
     pub(crate) fn subtract(&mut self, other: &FieldSet<'_>) {
+        if self.is_small_beside(other) {
+            self.nodes.retain_mut(|(element, node)| {
+                if let Some(other) = other.get(element) {
+                    node.member &= !other.member;
+                    node.below.subtract(&other.below);
+                }
+                !node.is_empty()
+            });
+            return;
+        }
         let mut theirs = other.nodes.iter().peekable();
         self.nodes.retain_mut(|(element, node)| {
             let element: &PathElement<'_> = element;
@@ -96,6 +123,15 @@ impl<'a> FieldSet<'a> {
     /// Returns the members of both sets.
     pub(crate) fn intersection(&self, other: &FieldSet<'a>) -> FieldSet<'a> {
         let mut common = FieldSet::default();
+        if self.is_small_beside(other) {
+            for (element, node) in &self.nodes {
+                if let Some(other) = other.get(element) {
+                    let member = node.member && other.member;
+                    common.push(element.clone(), FieldSetNode { member, below: node.below.intersection(&other.below) });
+                }
+            }
+            return common;
+        }
         let (mut ours, mut theirs) = (self.nodes.iter().peekable(), other.nodes.iter().peekable());
         while let (Some((element, node)), Some((other_element, other))) = (ours.peek(), theirs.peek()) {
             match element.cmp(other_element) {
@@ -113,6 +149,12 @@ impl<'a> FieldSet<'a> {
             }
         }
         common
+    }
+
+    /// Returns whether searching the other set for each node is cheaper than reading it: many managers may each own few
+    /// fields of a large object.
+    fn is_small_beside(&self, other: &FieldSet<'_>) -> bool {
+        self.nodes.len().saturating_mul(16) < other.nodes.len()
     }
 
     /// Returns the node of a path element.

@@ -1,6 +1,6 @@
 //! Pods: additions on create, the QoS class, and the fields that an update may change.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Value, json};
 
@@ -70,9 +70,11 @@ pub(crate) fn validate_ephemeral_containers_update(new: &Value, old: &Value) -> 
     let containers = |pod| list_at(pod, &["spec", "ephemeralContainers"]);
     let mut errors = Vec::new();
     podcheck::ephemeral_containers(&mut errors, new.get("spec").unwrap_or(&Value::Null), FIELD);
+    let by_name: HashMap<&str, &Value> =
+        containers(new).iter().rev().map(|container| (text_at(container, &["name"]), container)).collect();
     for present in containers(old) {
         let name = text_at(present, &["name"]);
-        match containers(new).iter().find(|container| text_at(container, &["name"]) == name) {
+        match by_name.get(name).copied() {
             None => {
                 let detail = format!("existing ephemeral containers {name:?} may not be removed\n");
                 errors.push(FieldError::forbidden(FIELD, detail));
@@ -239,12 +241,10 @@ fn validate_deadline(errors: &mut Vec<FieldError>, new: &Value, old: &Value) -> 
 
 fn validate_tolerations(errors: &mut Vec<FieldError>, new: &Value, old: &Value) {
     let path = ["spec", "tolerations"];
-    let kept = list_at(old, &path).iter().all(|old| {
-        // The toleration seconds of a taint may change.
-        list_at(new, &path).iter().any(|new| {
-            ["key", "operator", "value", "effect"].iter().all(|key| text_at(new, &[key]) == text_at(old, &[key]))
-        })
-    });
+    // The toleration seconds of a taint may change.
+    let identity = |toleration| ["key", "operator", "value", "effect"].map(|key| text_at(toleration, &[key]));
+    let present: HashSet<[&str; 4]> = list_at(new, &path).iter().map(identity).collect();
+    let kept = list_at(old, &path).iter().all(|old| present.contains(&identity(old)));
     if !kept {
         errors.push(FieldError::forbidden(
             "spec.tolerations",
@@ -255,9 +255,9 @@ fn validate_tolerations(errors: &mut Vec<FieldError>, new: &Value, old: &Value) 
 
 fn validate_gates(errors: &mut Vec<FieldError>, new: &Value, old: &Value) {
     let path = ["spec", "schedulingGates"];
-    let gates = |pod| -> Vec<&str> { list_at(pod, &path).iter().map(|gate| text_at(gate, &["name"])).collect() };
-    let known = gates(old);
-    let added: Vec<&str> = gates(new).into_iter().filter(|gate| !known.contains(gate)).collect();
+    let gates = |pod| list_at(pod, &path).iter().map(|gate| text_at(gate, &["name"]));
+    let known: HashSet<&str> = gates(old).collect();
+    let added: Vec<&str> = gates(new).filter(|gate| !known.contains(gate)).collect();
     if !added.is_empty() {
         errors.push(FieldError::forbidden(
             "spec.schedulingGates",

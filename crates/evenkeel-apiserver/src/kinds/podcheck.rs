@@ -1,8 +1,10 @@
 //! Validation of pod specifications, for pods and pod templates (OBJ-15).
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
-use crate::field::{FieldError, FieldFault};
+use crate::field::{FieldError, FieldFault, is_full};
 use crate::meta::{dns_label, refuse, validate_annotations, validate_labels};
 
 use super::check::supported;
@@ -46,8 +48,12 @@ pub(super) fn template(errors: &mut Vec<FieldError>, template: Option<&Value>, p
 
 /// Checks a pod's specification at `path`.
 pub(super) fn spec(errors: &mut Vec<FieldError>, spec: &Value, path: &str, claims: &[&str]) {
-    let mut volumes: Vec<&str> = claims.to_vec();
+    let mut volumes: HashSet<&str> = claims.iter().copied().collect();
+    let mut declared: HashSet<&str> = HashSet::new();
     for (index, volume) in list_at(spec, &["volumes"]).iter().enumerate() {
+        if is_full(errors) {
+            return;
+        }
         let path = format!("{path}.volumes[{index}].name");
         let name = text_at(volume, &["name"]);
         if name.is_empty() {
@@ -55,17 +61,17 @@ pub(super) fn spec(errors: &mut Vec<FieldError>, spec: &Value, path: &str, claim
             continue;
         }
         refuse(errors, &path, name, dns_label(name));
-        if list_at(spec, &["volumes"]).iter().take(index).any(|earlier| text_at(earlier, &["name"]) == name) {
+        if !declared.insert(name) {
             errors.push(FieldError::duplicate(path, &Value::from(name)));
         }
-        volumes.push(name);
+        volumes.insert(name);
     }
     let regular = list_at(spec, &["containers"]);
     let regular_path = format!("{path}.containers");
     if regular.is_empty() {
         errors.push(FieldError::required(regular_path.as_str(), ""));
     }
-    let mut names: Vec<&str> = Vec::new();
+    let mut names: HashSet<&str> = HashSet::new();
     containers(errors, regular, &regular_path, &volumes, &mut names);
     let init = list_at(spec, &["initContainers"]);
     containers(errors, init, &format!("{path}.initContainers"), &volumes, &mut names);
@@ -111,22 +117,23 @@ fn containers<'a>(
     errors: &mut Vec<FieldError>,
     containers: &'a [Value],
     path: &str,
-    volumes: &[&str],
-    names: &mut Vec<&'a str>,
+    volumes: &HashSet<&str>,
+    names: &mut HashSet<&'a str>,
 ) {
     for (index, each) in containers.iter().enumerate() {
+        if is_full(errors) {
+            return;
+        }
         let path = format!("{path}[{index}]");
         let name = text_at(each, &["name"]);
         container(errors, each, name, &path, volumes);
-        if names.contains(&name) {
+        if !name.is_empty() && !names.insert(name) {
             errors.push(FieldError::duplicate(format!("{path}.name"), &Value::from(name)));
-        } else if !name.is_empty() {
-            names.push(name);
         }
     }
 }
 
-fn container(errors: &mut Vec<FieldError>, container: &Value, name: &str, path: &str, volumes: &[&str]) {
+fn container(errors: &mut Vec<FieldError>, container: &Value, name: &str, path: &str, volumes: &HashSet<&str>) {
     if name.is_empty() {
         errors.push(FieldError::required(format!("{path}.name"), ""));
     } else {
@@ -148,13 +155,16 @@ fn container(errors: &mut Vec<FieldError>, container: &Value, name: &str, path: 
 }
 
 fn ports(errors: &mut Vec<FieldError>, container: &Value, path: &str) {
-    let ports = list_at(container, &["ports"]);
-    for (index, port) in ports.iter().enumerate() {
+    let mut names: HashSet<&str> = HashSet::new();
+    for (index, port) in list_at(container, &["ports"]).iter().enumerate() {
+        if is_full(errors) {
+            return;
+        }
         let path = format!("{path}.ports[{index}]");
         let name = text_at(port, &["name"]);
         if !name.is_empty() {
             refuse(errors, &format!("{path}.name"), name, port_name(name));
-            if ports.iter().take(index).any(|earlier| text_at(earlier, &["name"]) == name) {
+            if !names.insert(name) {
                 errors.push(FieldError::duplicate(format!("{path}.name"), &Value::from(name)));
             }
         }
@@ -194,15 +204,18 @@ fn port_name(name: &str) -> Vec<String> {
     faults
 }
 
-fn mounts(errors: &mut Vec<FieldError>, container: &Value, path: &str, volumes: &[&str]) {
-    let mounts = list_at(container, &["volumeMounts"]);
-    for (index, mount) in mounts.iter().enumerate() {
+fn mounts(errors: &mut Vec<FieldError>, container: &Value, path: &str, volumes: &HashSet<&str>) {
+    let mut targets: HashSet<&str> = HashSet::new();
+    for (index, mount) in list_at(container, &["volumeMounts"]).iter().enumerate() {
+        if is_full(errors) {
+            return;
+        }
         let path = format!("{path}.volumeMounts[{index}]");
         let name = text_at(mount, &["name"]);
         if name.is_empty() {
             errors.push(FieldError::required(format!("{path}.name"), ""));
         }
-        if !volumes.contains(&name) {
+        if !volumes.contains(name) {
             errors.push(FieldError {
                 fault: FieldFault::NotFound,
                 field: format!("{path}.name"),
@@ -213,7 +226,7 @@ fn mounts(errors: &mut Vec<FieldError>, container: &Value, path: &str, volumes: 
         let target = text_at(mount, &["mountPath"]);
         if target.is_empty() {
             errors.push(FieldError::required(format!("{path}.mountPath"), ""));
-        } else if mounts.iter().take(index).any(|earlier| text_at(earlier, &["mountPath"]) == target) {
+        } else if !targets.insert(target) {
             errors.push(FieldError::invalid(format!("{path}.mountPath"), &Value::from(target), "must be unique"));
         }
     }

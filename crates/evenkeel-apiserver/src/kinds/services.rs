@@ -1,8 +1,10 @@
 //! Services, and the allocation of their addresses and ports.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Value, json};
 
-use crate::field::FieldError;
+use crate::field::{FieldError, is_full};
 use crate::meta::{dns_label, refuse, validate_labels};
 
 use super::check::{same, supported};
@@ -94,7 +96,7 @@ pub(crate) fn assign_service_addresses(
     }
     if wants_health_check_port(spec) && spec.get("healthCheckNodePort").and_then(Value::as_i64).unwrap_or_default() == 0
     {
-        let port = free_port(spec, allocations)?;
+        let port = FreePorts::new(spec, allocations).take()?;
         spec.insert("healthCheckNodePort".into(), port.into());
     }
     Ok(())
@@ -152,16 +154,11 @@ fn default_families(spec: &mut Object) {
 }
 
 fn assign_node_ports(spec: &mut Object, allocations: &dyn ServiceAllocations) -> Result<(), FieldError> {
-    for index in 0..list_length(spec, "ports") {
-        let number = items(spec, "ports")
-            .nth(index)
-            .and_then(|port| port.get("nodePort").and_then(Value::as_i64))
-            .unwrap_or_default();
+    let mut free = FreePorts::new(spec, allocations);
+    for (index, port) in items(spec, "ports").enumerate() {
+        let number = port.get("nodePort").and_then(Value::as_i64).unwrap_or_default();
         if number == 0 {
-            let free = free_port(spec, allocations)?;
-            if let Some(port) = items(spec, "ports").nth(index) {
-                port.insert("nodePort".into(), free.into());
-            }
+            port.insert("nodePort".into(), free.take()?.into());
         } else if allocations.is_node_port_used(number) {
             return Err(FieldError::invalid(
                 format!("spec.ports[{index}].nodePort"),
@@ -173,22 +170,28 @@ fn assign_node_ports(spec: &mut Object, allocations: &dyn ServiceAllocations) ->
     Ok(())
 }
 
-fn free_port(spec: &Object, allocations: &dyn ServiceAllocations) -> Result<i64, FieldError> {
-    let mine = |number: i64| {
-        spec.get("ports")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .any(|port| port.get("nodePort").and_then(Value::as_i64) == Some(number))
-    };
-    NODE_PORTS.into_iter().find(|number| !mine(*number) && !allocations.is_node_port_used(*number)).ok_or_else(|| {
-        let detail = "failed to allocate a nodePort: range is full";
-        FieldError::invalid("spec.ports", &Value::from(0), detail)
-    })
+/// The node ports that neither this Service nor another one has, lowest first.
+struct FreePorts<'a> {
+    mine: HashSet<i64>,
+    rest: std::ops::RangeInclusive<i64>,
+    allocations: &'a dyn ServiceAllocations,
 }
 
-fn list_length(object: &Object, key: &str) -> usize {
-    object.get(key).and_then(Value::as_array).map_or(0, Vec::len)
+impl<'a> FreePorts<'a> {
+    fn new(spec: &Object, allocations: &'a dyn ServiceAllocations) -> Self {
+        let ports = spec.get("ports").and_then(Value::as_array).into_iter().flatten();
+        let mine = ports.filter_map(|port| port.get("nodePort").and_then(Value::as_i64)).collect();
+        FreePorts { mine, rest: NODE_PORTS, allocations }
+    }
+
+    fn take(&mut self) -> Result<i64, FieldError> {
+        let (mine, allocations) = (&self.mine, self.allocations);
+        let free = self.rest.find(|number| !mine.contains(number) && !allocations.is_node_port_used(*number));
+        free.ok_or_else(|| {
+            let detail = "failed to allocate a nodePort: range is full";
+            FieldError::invalid("spec.ports", &Value::from(0), detail)
+        })
+    }
 }
 
 fn wants_health_check_port(spec: &Object) -> bool {
@@ -252,18 +255,22 @@ pub(super) fn prepare_update(new: &mut Object, old: &Value) {
 }
 
 fn keep_node_ports(spec: &mut Object, old: &Object) {
-    let known: &[Value] = old.get("ports").and_then(Value::as_array).map_or(&[], Vec::as_slice);
+    let known = old.get("ports").and_then(Value::as_array).into_iter().flatten().rev();
+    let known: HashMap<(Option<i64>, &str), &Value> = known.map(|port| (port_identity(port), port)).collect();
     for port in items(spec, "ports") {
         if port.get("nodePort").and_then(Value::as_i64).unwrap_or_default() != 0 {
             continue;
         }
-        let twin = known.iter().find(|known| {
-            known.get("port") == port.get("port") && text_at(known, &["protocol"]) == text(port, "protocol")
-        });
+        let twin = known.get(&(port.get("port").and_then(Value::as_i64), text(port, "protocol")));
         if let Some(number) = twin.and_then(|twin| twin.get("nodePort")) {
             port.insert("nodePort".into(), number.clone());
         }
     }
+}
+
+/// Returns what identifies a port of a Service: number and protocol.
+fn port_identity(port: &Value) -> (Option<i64>, &str) {
+    (port.get("port").and_then(Value::as_i64), text_at(port, &["protocol"]))
 }
 
 fn same_node_ports(spec: &Object, old: &Object) -> bool {
@@ -316,8 +323,12 @@ pub(super) fn validate(service: &Value) -> Vec<FieldError> {
             "must be empty when `clusterIP` is not specified",
         ));
     }
+    let mut seen = SeenPorts::default();
     for (index, port) in ports.iter().enumerate() {
-        validate_port(&mut errors, port, index, ports);
+        if is_full(&errors) {
+            return errors;
+        }
+        validate_port(&mut errors, port, index, ports.len(), &mut seen);
     }
     validate_labels(spec.get("selector"), "spec.selector", &mut errors);
     supported(&mut errors, spec, "spec", "sessionAffinity", &["ClientIP", "None"]);
@@ -326,17 +337,29 @@ pub(super) fn validate(service: &Value) -> Vec<FieldError> {
     errors
 }
 
-fn validate_port(errors: &mut Vec<FieldError>, port: &Value, index: usize, ports: &[Value]) {
+/// The ports of a Service that are already checked.
+#[derive(Default)]
+struct SeenPorts<'a> {
+    names: HashSet<&'a str>,
+    identities: HashSet<(Option<i64>, &'a str)>,
+}
+
+fn validate_port<'a>(
+    errors: &mut Vec<FieldError>,
+    port: &'a Value,
+    index: usize,
+    count: usize,
+    seen: &mut SeenPorts<'a>,
+) {
     let path = format!("spec.ports[{index}]");
     let name = text_at(port, &["name"]);
-    let earlier = || ports.iter().take(index);
     if name.is_empty() {
-        if ports.len() > 1 {
+        if count > 1 {
             errors.push(FieldError::required(format!("{path}.name"), ""));
         }
     } else {
         refuse(errors, &format!("{path}.name"), name, dns_label(name));
-        if earlier().any(|earlier| text_at(earlier, &["name"]) == name) {
+        if !seen.names.insert(name) {
             errors.push(FieldError::duplicate(format!("{path}.name"), &Value::from(name)));
         }
     }
@@ -346,9 +369,7 @@ fn validate_port(errors: &mut Vec<FieldError>, port: &Value, index: usize, ports
     if let Some(target) = port.get("targetPort").and_then(Value::as_i64) {
         in_port_range(errors, target, &format!("{path}.targetPort"));
     }
-    if earlier().any(|earlier| {
-        earlier.get("port") == port.get("port") && text_at(earlier, &["protocol"]) == text_at(port, &["protocol"])
-    }) {
+    if !seen.identities.insert(port_identity(port)) {
         let value = json!({"protocol": text_at(port, &["protocol"]), "port": number});
         errors.push(FieldError::duplicate(path, &value));
     }

@@ -13,6 +13,7 @@ mod reviews;
 mod services;
 mod unenforced;
 
+use std::collections::HashSet;
 use std::fmt::Debug;
 use std::sync::{MutexGuard, RwLockReadGuard};
 
@@ -35,7 +36,7 @@ use super::options::DeleteOptions;
 use super::request::ResourceRequest;
 use super::target::{WriteScope, Writer};
 use super::verbs::delete::{DeletePlan, plan_delete};
-use crate::field::FieldError;
+use crate::field::{FieldError, FieldFault};
 use crate::http_types::User;
 use crate::kinds;
 use crate::registry::Resource;
@@ -189,9 +190,7 @@ fn prepare_builtin_create(resource: &Resource, new: &mut Value) {
 
 /// Adds errors that are not known yet. Two validators may find the same fault; the first wording is kept.
 fn add_new(errors: &mut Vec<FieldError>, found: Vec<FieldError>) {
-    for error in found {
-        if !errors.iter().any(|known| known.field == error.field && known.fault == error.fault) {
-            errors.push(error);
-        }
-    }
+    let mut known: HashSet<(FieldFault, String)> =
+        errors.iter().map(|error| (error.fault, error.field.clone())).collect();
+    errors.extend(found.into_iter().filter(|error| known.insert((error.fault, error.field.clone()))));
 }

@@ -1,5 +1,6 @@
 //! The subresources that change pods: binding, eviction and resize.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use evenkeel_core::LabelSelector;
@@ -228,9 +229,11 @@ impl ApiEngine {
             for list in ["containers", "initContainers"] {
                 let Some(Value::Array(containers)) = new.pointer_mut(&format!("/spec/{list}")) else { continue };
                 let wanted = wanted.pointer(&format!("/spec/{list}")).and_then(Value::as_array);
+                let name = |container: &Value| container.get("name").and_then(Value::as_str).map(str::to_owned);
+                let by_name: HashMap<Option<String>, &Value> =
+                    wanted.into_iter().flatten().rev().map(|container| (name(container), container)).collect();
                 for container in containers {
-                    let same = wanted.into_iter().flatten().find(|other| other.get("name") == container.get("name"));
-                    if let Some(other) = same {
+                    if let Some(other) = by_name.get(&name(container)) {
                         object::copy_field(container, other, "resources");
                         object::copy_field(container, other, "resizePolicy");
                     }
