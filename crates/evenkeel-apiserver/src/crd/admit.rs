@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::conditions::{approval_fault, is_established};
 use super::names::{label_fault, subdomain_fault};
+use super::patterns::Patterns;
 use super::{at, flag, list, structure, text, texts};
 use crate::field::FieldError;
 use crate::schema::{MAX_DEPTH, is_known_format};
@@ -234,6 +235,7 @@ fn check_versions(spec: &Value, errors: &mut Vec<FieldError>) {
     }
     let mut names = BTreeSet::new();
     let mut unique = true;
+    let mut patterns = Patterns::default();
     for (index, version) in versions.iter().enumerate() {
         let name = text(version, &["name"]);
         unique &= names.insert(name);
@@ -241,7 +243,7 @@ fn check_versions(spec: &Value, errors: &mut Vec<FieldError>) {
         if let Some(fault) = label_fault(name) {
             errors.push(FieldError::invalid(format!("{place}.name"), &Value::from(name), fault));
         }
-        check_version(version, &place, errors);
+        check_version(version, &place, &mut patterns, errors);
     }
     let value = Value::from(versions);
     if !unique {
@@ -254,7 +256,7 @@ fn check_versions(spec: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_version(version: &Value, place: &str, errors: &mut Vec<FieldError>) {
+fn check_version<'a>(version: &'a Value, place: &str, patterns: &mut Patterns<'a>, errors: &mut Vec<FieldError>) {
     if let Some(warning) = at(version, &["deprecationWarning"]).and_then(Value::as_str) {
         let fault = if !flag(version, &["deprecated"]) {
             Some("can only be set for deprecated versions")
@@ -276,7 +278,7 @@ fn check_version(version: &Value, place: &str, errors: &mut Vec<FieldError>) {
     if let Some(schema) = schema {
         let has_status = at(version, &["subresources", "status"]).is_some();
         let place = format!("{place}.schema.openAPIV3Schema");
-        errors.extend(structure::check(schema, &place, has_status));
+        errors.extend(structure::check(schema, &place, has_status, patterns));
     }
     if let Some(scale) = at(version, &["subresources", "scale"]) {
         check_scale(scale, &format!("{place}.subresources.scale"), errors);

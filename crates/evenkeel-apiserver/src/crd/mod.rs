@@ -9,6 +9,7 @@ pub(crate) mod compile;
 pub(crate) mod conditions;
 mod keywords;
 mod names;
+mod patterns;
 mod structure;
 
 #[cfg(test)]
@@ -16,7 +17,7 @@ mod tests;
 
 use serde_json::Value;
 
-use crate::schema::{DecodeFault, Schema};
+use crate::schema::{DecodeFault, DefaultsTooLarge, Schema};
 
 /// The finalizer that keeps a definition until its objects are deleted (CRD-15).
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -24,9 +25,8 @@ pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.
 /// Converts the custom resource of a request to the form that is validated and stored (CRD-6): metadata is decoded
 /// like that of any object, unknown fields are pruned, nulls dropped and defaults applied, in this order.
 ///
-/// Returns the paths of the dropped unknown fields, sorted. `apiVersion`, `kind` and `metadata` stay (CRD-9). The same
-/// function, its result ignored, applies new defaults to objects read from storage.
-pub(crate) fn prepare(schema: &Schema, value: &mut Value) -> Result<Vec<String>, DecodeFault> {
+/// Returns the paths of the dropped unknown fields, sorted. `apiVersion`, `kind` and `metadata` stay (CRD-9).
+pub(crate) fn prepare(schema: &Schema, value: &mut Value) -> Result<Vec<String>, PrepareFault> {
     let mut unknown = Vec::new();
     if let (Some(metadata), Some(object_meta)) = (value.get_mut("metadata"), schema.field("metadata"))
         && !metadata.is_null()
@@ -36,8 +36,25 @@ pub(crate) fn prepare(schema: &Schema, value: &mut Value) -> Result<Vec<String>,
     unknown.extend(schema.prune(value));
     unknown.sort_unstable();
     schema.drop_nulls(value);
-    schema.apply_defaults(value);
+    schema.apply_defaults(value)?;
     Ok(unknown)
+}
+
+/// Why a custom resource cannot be converted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PrepareFault {
+    /// The metadata cannot be decoded.
+    #[error(transparent)]
+    Decode(#[from] DecodeFault),
+    /// The object would be too large with its defaults.
+    #[error("the defaults of the schema make the object too large")]
+    TooLarge,
+}
+
+impl From<DefaultsTooLarge> for PrepareFault {
+    fn from(_: DefaultsTooLarge) -> Self {
+        PrepareFault::TooLarge
+    }
 }
 
 /// Returns the value at a path of keys.

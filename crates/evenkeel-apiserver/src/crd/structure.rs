@@ -5,13 +5,19 @@
 
 use serde_json::{Map, Value, json};
 
+use super::patterns::Patterns;
 use super::{flag, keywords, list, text};
 use crate::field::FieldError;
+use crate::schema::Schema;
 use crate::schema::path::Path;
-use crate::schema::{Schema, compile_pattern};
 
 /// Returns all errors of a schema. `path` is its path in the definition.
-pub(super) fn check(schema: &Value, path: &str, has_status: bool) -> Vec<FieldError> {
+pub(super) fn check<'a>(
+    schema: &'a Value,
+    path: &str,
+    has_status: bool,
+    patterns: &mut Patterns<'a>,
+) -> Vec<FieldError> {
     // Also bounds the depth of the following passes.
     if let Err(fault) = Schema::structural(schema) {
         return vec![FieldError::invalid(path, &Value::from(""), fault.to_string())];
@@ -28,6 +34,7 @@ pub(super) fn check(schema: &Value, path: &str, has_status: bool) -> Vec<FieldEr
     let mut place = Path::from(path.to_owned());
     invariants(schema, Level::Root, &mut place, &mut rounds);
     completeness(schema, schema, path, path, &mut rounds);
+    patterns.check(schema, &mut place, &mut rounds);
     rounds.sort_by_cached_key(ToString::to_string);
     if rounds.is_empty() {
         defaults(schema, &mut place, &mut rounds);
@@ -228,13 +235,6 @@ fn values(schema: &Value, either: Either, path: &mut Path, errors: &mut Vec<Fiel
     }
     if let Some(part) = schema.get("not") {
         within(path, "not", |path| nested(part, Either::default(), path, errors));
-    }
-    let pattern = text(schema, &["pattern"]);
-    if !pattern.is_empty()
-        && let Err(fault) = compile_pattern(pattern)
-    {
-        let detail = format!("must be a valid regular expression, but isn't: {fault}");
-        errors.push(FieldError::invalid(path.child("pattern"), &Value::from(pattern), detail));
     }
 }
 

@@ -4,12 +4,14 @@ use evenkeel_core::Status;
 use serde_json::Value;
 
 use super::options::FieldValidation;
+use crate::crd::{self, PrepareFault};
 use crate::http_types::ApiRequest;
+use crate::limits::object_too_large;
 use crate::negotiate::{self, BodyMedia};
 use crate::registry::{Registry, Resource};
 use crate::schema::json::{self, Parsed};
 use crate::schema::{DecodeFault, Schema};
-use crate::{crd, go_json, kinds, protobuf};
+use crate::{go_json, kinds, protobuf};
 
 /// How many bytes of an undecodable body the error shows.
 const SHOWN: usize = 30;
@@ -165,7 +167,10 @@ pub(crate) fn normalise(resource: &Resource, object: &mut Value) -> Result<Vec<S
     let unhandled = |fault: DecodeFault| fault.status(&resource.kind, &resource.version);
     let unknown = match (resource.schema(), &resource.custom) {
         (Some(schema), None) => schema.decode_builtin(object).map_err(unhandled)?,
-        (Some(schema), Some(_)) => crd::prepare(schema, object).map_err(unhandled)?,
+        (Some(schema), Some(_)) => crd::prepare(schema, object).map_err(|fault| match fault {
+            PrepareFault::Decode(fault) => unhandled(fault),
+            PrepareFault::TooLarge => object_too_large(),
+        })?,
         (None, _) => Vec::new(),
     };
     if resource.custom.is_none() {

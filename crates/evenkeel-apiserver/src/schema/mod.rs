@@ -15,6 +15,7 @@ mod defaults;
 mod formats;
 pub(crate) mod json;
 pub(crate) mod path;
+mod pattern;
 mod prune;
 mod quantity;
 mod structural;
@@ -25,14 +26,17 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::OnceLock;
 
 use serde_json::Value;
 
 pub(crate) use decode::DecodeFault;
+pub(crate) use defaults::DefaultsTooLarge;
 pub(crate) use formats::is_known as is_known_format;
-pub(crate) use structural::{SchemaFault, compile_pattern};
+pub(crate) use pattern::{MAX_DEFINITION_PATTERN_BYTES, PatternFault, pattern_bytes};
+pub(crate) use structural::SchemaFault;
 
 /// The nesting limit of values and schemas. Deeper ones are rejected, or skipped by passes that return no errors.
 pub(crate) const MAX_DEPTH: usize = 128;
@@ -216,8 +220,14 @@ struct SchemaNode {
     items: Option<Box<Schema>>,
     required: Vec<Box<str>>,
     default: Option<Value>,
+    /// The length of the default as JSON.
+    default_size: usize,
+    /// The names of the properties with a default.
+    defaulted: Vec<Box<str>>,
     /// `enum`.
     choices: Vec<Value>,
+    /// The values of a long `enum` as JSON.
+    choice_index: Option<HashSet<Box<str>>>,
     list: List,
     patch: Patching,
     atomic: bool,

@@ -1,12 +1,12 @@
 //! Compiles `openAPIV3Schema` of a CustomResourceDefinition into a [`Schema`].
 
-use std::sync::OnceLock;
-
-use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
 use super::builtin::{list, strings};
+use super::pattern::Pattern;
+use super::validate::UNINDEXED_CHOICES;
 use super::{Form, MAX_DEPTH, Schema, SchemaNode};
+use crate::limits::json_size;
 
 /// Why a schema cannot be compiled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,39 +77,6 @@ impl Rules {
     }
 }
 
-/// A regular expression, compiled on first use.
-#[derive(Debug)]
-pub(super) struct Pattern {
-    pub(super) source: Box<str>,
-    compiled: OnceLock<Result<Regex, String>>,
-}
-
-impl Pattern {
-    /// Returns whether the text matches, or why the pattern is invalid.
-    pub(super) fn matches(&self, text: &str) -> Result<bool, &str> {
-        match self.compiled.get_or_init(|| compile_pattern(&self.source)) {
-            Ok(regex) => Ok(regex.is_match(text)),
-            Err(fault) => Err(fault),
-        }
-    }
-}
-
-/// The memory limit of one compiled pattern.
-const PATTERN_SIZE_LIMIT: usize = 1 << 20;
-
-/// Compiles a pattern within limits; the error is one line.
-pub(crate) fn compile_pattern(source: &str) -> Result<Regex, String> {
-    RegexBuilder::new(source)
-        .size_limit(PATTERN_SIZE_LIMIT)
-        .dfa_size_limit(PATTERN_SIZE_LIMIT)
-        .nest_limit(100)
-        .build()
-        .map_err(|error| {
-            let text = error.to_string();
-            text.lines().last().unwrap_or_default().trim().to_owned()
-        })
-}
-
 /// Compiles the schema of a whole custom resource: adds the fields of every object where the schema omits them.
 pub(super) fn compile(open_api: &Value) -> Result<Schema, SchemaFault> {
     let mut root = read(open_api, 0)?;
@@ -166,6 +133,16 @@ fn read(source: &Value, depth: usize) -> Result<SchemaNode, SchemaFault> {
             .map(|(name, source)| Ok((Box::from(name.as_str()), child(source)?)))
             .collect::<Result<_, SchemaFault>>()?;
     }
+    node.default_size = node.default.as_ref().map_or(0, json_size);
+    node.defaulted = node
+        .properties
+        .iter()
+        .filter(|(_, schema)| schema.default_value().is_some())
+        .map(|(name, _)| name.clone())
+        .collect();
+    if node.choices.len() > UNINDEXED_CHOICES {
+        node.choice_index = Some(node.choices.iter().map(|choice| choice.to_string().into_boxed_str()).collect());
+    }
     if node.embedded_resource {
         declare_metadata(&mut node);
     }
@@ -197,7 +174,7 @@ fn keywords(source: &Map<String, Value>) -> Rules {
     let text = |key: &str| source.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(Box::from);
     Rules {
         format: text("format"),
-        pattern: text("pattern").map(|source| Pattern { source, compiled: OnceLock::new() }),
+        pattern: text("pattern").map(Pattern::new),
         minimum: number("minimum"),
         maximum: number("maximum"),
         exclusive_minimum: flag("exclusiveMinimum"),

@@ -3,14 +3,15 @@
 //! Three passes, in the order of their errors: the keywords of OpenAPI, embedded resources, and the uniqueness of the
 //! items of sets and maps.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use serde_json::{Number, Value, json};
 
 use super::path::Path;
 use super::structural::Rules;
-use super::{Form, List, MAX_DEPTH, MAX_REPORTS, Schema, SchemaNode, formats};
-use crate::field::FieldError;
+use super::{Form, List, MAX_DEPTH, Schema, SchemaNode, formats};
+use crate::field::{FieldError, MAX_SUPPORTED, is_full};
 
 impl Schema {
     /// Returns all errors of a custom resource. Fields are visited in the order of their names.
@@ -25,19 +26,89 @@ impl Schema {
     }
 
     fn faults(&self, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut errors = Vec::new();
+        let budget = Budget(Cell::new(VALIDATION_BUDGET));
+        let mut errors = Report::new(&budget);
         let node = self.node();
         keywords(node, value, old, &mut Path::default(), 0, &mut errors);
         embedded(node, value, &mut Path::default(), 0, &mut errors);
-        let mut old_duplicates = Vec::new();
+        let mut old_duplicates = errors.nested();
         if let Some(old) = old {
             unique(node, old, &mut Path::default(), 0, &mut old_duplicates);
         }
         if old_duplicates.is_empty() {
             unique(node, value, &mut Path::default(), 0, &mut errors);
         }
-        errors.truncate(MAX_REPORTS);
-        errors
+        if budget.is_spent() {
+            // What was found so far may be wrong: alternatives were left out.
+            return vec![FieldError::invalid("<nil>", &Value::from(""), BUDGET_SPENT)];
+        }
+        errors.errors
+    }
+}
+
+/// How many checks one validation may make. A schema may apply thousands of alternatives to each item of a list, so that
+/// the work is a multiple of the request; the largest object with a few alternatives per value is within the budget.
+const VALIDATION_BUDGET: u64 = 2_000_000;
+
+/// kube-apiserver has this error for the rules of a schema.
+const BUDGET_SPENT: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
+
+/// How many bytes of a string one check may read.
+const BYTES_PER_CHECK: usize = 64;
+
+/// How many values an `enum` may have to be searched without an index.
+pub(super) const UNINDEXED_CHOICES: usize = 16;
+
+/// The checks that a validation may still make.
+struct Budget(Cell<u64>);
+
+impl Budget {
+    fn is_spent(&self) -> bool {
+        self.0.get() == 0
+    }
+}
+
+/// The errors of a pass, up to the limit, and the budget that all passes share.
+struct Report<'b> {
+    errors: Vec<FieldError>,
+    budget: &'b Budget,
+}
+
+impl<'b> Report<'b> {
+    fn new(budget: &'b Budget) -> Self {
+        Report { errors: Vec::new(), budget }
+    }
+
+    /// Returns an empty report on the same budget.
+    fn nested(&self) -> Self {
+        Report::new(self.budget)
+    }
+
+    fn push(&mut self, error: FieldError) {
+        if !is_full(&self.errors) {
+            self.errors.push(error);
+        }
+    }
+
+    fn extend(&mut self, other: Report<'_>) {
+        other.errors.into_iter().for_each(|error| self.push(error));
+    }
+
+    fn len(&self) -> usize {
+        self.errors.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.errors.is_empty()
+    }
+
+    /// Takes this many checks from the budget. Returns whether the pass continues: the budget is not spent, and further
+    /// errors would be reported.
+    fn charge(&self, checks: usize) -> bool {
+        let left = self.budget.0.get().saturating_sub(checks as u64);
+        self.budget.0.set(left);
+        left > 0 && !is_full(&self.errors)
     }
 }
 
@@ -49,9 +120,9 @@ fn keywords(
     old: Option<&Value>,
     path: &mut Path,
     depth: usize,
-    errors: &mut Vec<FieldError>,
+    errors: &mut Report<'_>,
 ) {
-    if old == Some(value) {
+    if !errors.charge(1 + node.required.len()) || old == Some(value) {
         return;
     }
     if depth > MAX_DEPTH {
@@ -70,16 +141,19 @@ fn keywords(
     if let Some(rules) = &node.rules {
         junctors(rules, value, old, path, depth, errors);
         match value {
-            Value::String(text) => check_string(rules, text, value, path, errors),
+            Value::String(text) if errors.charge(text.len() / BYTES_PER_CHECK) => {
+                check_string(rules, text, value, path, errors);
+            }
             Value::Number(number) => check_number(node, rules, number, path, errors),
             _ => {}
         }
     }
     if let Value::Array(items) = value {
         if let Some(schema) = &node.items {
+            let old_items = OldItems::new(node, old);
             for (index, item) in items.iter().enumerate() {
                 let mark = path.push_index(index);
-                keywords(schema.node(), item, old_item(node, item, old), path, depth + 1, errors);
+                keywords(schema.node(), item, old_items.find(item), path, depth + 1, errors);
                 path.back(mark);
             }
         }
@@ -112,17 +186,31 @@ fn keywords(
     }
 }
 
-/// Returns an item's value before the update: only the items of maps can be identified.
-fn old_item<'a>(node: &SchemaNode, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
-    let (List::Map(keys), Some(Value::Array(old))) = (&node.list, old) else {
-        return None;
-    };
-    let is_same =
-        |candidate: &&Value| candidate.is_object() && keys.iter().all(|key| candidate.get(key) == item.get(key));
-    old.iter().find(is_same)
+/// The items of a list before the update. Only the items of maps can be identified.
+struct OldItems<'a> {
+    keys: &'a [String],
+    items: HashMap<String, &'a Value>,
 }
 
-fn check_type(node: &SchemaNode, value: &Value, path: &Path, errors: &mut Vec<FieldError>) {
+impl<'a> OldItems<'a> {
+    fn new(node: &'a SchemaNode, old: Option<&'a Value>) -> Self {
+        let (List::Map(keys), Some(Value::Array(old))) = (&node.list, old) else {
+            return OldItems { keys: &[], items: HashMap::new() };
+        };
+        // The first of several items with one key is inserted last.
+        let items = old.iter().rev().filter(|item| item.is_object());
+        OldItems { keys, items: items.map(|item| (key_of(item, keys).to_string(), item)).collect() }
+    }
+
+    fn find(&self, item: &Value) -> Option<&'a Value> {
+        if self.items.is_empty() {
+            return None;
+        }
+        self.items.get(&key_of(item, self.keys).to_string()).copied()
+    }
+}
+
+fn check_type(node: &SchemaNode, value: &Value, path: &Path, errors: &mut Report<'_>) {
     let expected = match node.form {
         Form::Object => "object",
         Form::Array => "array",
@@ -156,7 +244,7 @@ fn is_integer(number: &Number) -> bool {
     number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|number| number.fract() == 0.0)
 }
 
-fn check_string(rules: &Rules, text: &str, value: &Value, path: &Path, errors: &mut Vec<FieldError>) {
+fn check_string(rules: &Rules, text: &str, value: &Value, path: &Path, errors: &mut Report<'_>) {
     let length = || text.chars().count() as u64;
     if let Some(limit) = rules.max_length.filter(|limit| length() > *limit) {
         errors.push(FieldError::too_long(path.field(), limit));
@@ -184,7 +272,7 @@ fn check_string(rules: &Rules, text: &str, value: &Value, path: &Path, errors: &
     }
 }
 
-fn check_number(node: &SchemaNode, rules: &Rules, number: &Number, path: &Path, errors: &mut Vec<FieldError>) {
+fn check_number(node: &SchemaNode, rules: &Rules, number: &Number, path: &Path, errors: &mut Report<'_>) {
     let value = Value::Number(number.clone());
     let place = path.as_str();
     let mut fail = |detail: String| {
@@ -256,7 +344,7 @@ fn go_float(value: f64) -> String {
     value.to_string()
 }
 
-fn check_item_count(rules: &Rules, count: usize, path: &Path, errors: &mut Vec<FieldError>) {
+fn check_item_count(rules: &Rules, count: usize, path: &Path, errors: &mut Report<'_>) {
     if let Some(limit) = rules.min_items.filter(|limit| (count as u64) < *limit) {
         let detail = format!("{} in body should have at least {limit} items", path.as_str());
         errors.push(FieldError::invalid(path.field(), &Value::from(count), detail));
@@ -266,7 +354,7 @@ fn check_item_count(rules: &Rules, count: usize, path: &Path, errors: &mut Vec<F
     }
 }
 
-fn check_property_count(rules: &Rules, count: usize, path: &Path, errors: &mut Vec<FieldError>) {
+fn check_property_count(rules: &Rules, count: usize, path: &Path, errors: &mut Report<'_>) {
     if let Some(limit) = rules.min_properties.filter(|limit| (count as u64) < *limit) {
         let detail = format!("{} in body should have at least {limit} properties", path.as_str());
         errors.push(FieldError::invalid(path.field(), &Value::from(count), detail));
@@ -276,34 +364,36 @@ fn check_property_count(rules: &Rules, count: usize, path: &Path, errors: &mut V
     }
 }
 
-fn check_choices(node: &SchemaNode, value: &Value, path: &Path, errors: &mut Vec<FieldError>) {
-    if node.choices.is_empty() || node.choices.contains(value) {
+fn check_choices(node: &SchemaNode, value: &Value, path: &Path, errors: &mut Report<'_>) {
+    let known = match &node.choice_index {
+        Some(index) => index.contains(value.to_string().as_str()),
+        None => node.choices.is_empty() || node.choices.contains(value),
+    };
+    if known {
+        return;
+    }
+    // The error lists no more than this, and shows that there are more.
+    let listed = node.choices.iter().take(MAX_SUPPORTED + 1);
+    if !errors.charge(listed.len()) {
         return;
     }
     let texts: Vec<String> =
-        node.choices.iter().map(|choice| choice.as_str().map_or_else(|| choice.to_string(), str::to_owned)).collect();
+        listed.map(|choice| choice.as_str().map_or_else(|| choice.to_string(), str::to_owned)).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     errors.push(FieldError::not_supported(path.field(), value, &texts));
 }
 
 /// Checks `anyOf`, `oneOf`, `allOf` and `not`. When no alternative matches, reports the errors of the closest one.
-fn junctors(
-    rules: &Rules,
-    value: &Value,
-    old: Option<&Value>,
-    path: &mut Path,
-    depth: usize,
-    errors: &mut Vec<FieldError>,
-) {
+fn junctors(rules: &Rules, value: &Value, old: Option<&Value>, path: &mut Path, depth: usize, errors: &mut Report<'_>) {
     if !rules.any_of.is_empty() {
-        let (fitting, closest) = alternatives(&rules.any_of, value, old, path, depth);
+        let (fitting, closest) = alternatives(&rules.any_of, value, old, path, depth, errors);
         if fitting == 0 {
             errors.push(summary(path, "must validate at least one schema (anyOf)"));
             errors.extend(closest);
         }
     }
     if !rules.one_of.is_empty() {
-        let (fitting, closest) = alternatives(&rules.one_of, value, old, path, depth);
+        let (fitting, closest) = alternatives(&rules.one_of, value, old, path, depth, errors);
         if fitting != 1 {
             let found = match fitting {
                 0 => "Found none valid".to_owned(),
@@ -327,7 +417,7 @@ fn junctors(
         errors.push(summary(path, &format!("must validate all the schemas (allOf){none}")));
     }
     if let Some(schema) = &rules.not {
-        let mut faults = Vec::new();
+        let mut faults = errors.nested();
         keywords(schema.node(), value, old, path, depth + 1, &mut faults);
         if faults.is_empty() {
             errors.push(summary(path, "must not validate the schema (not)"));
@@ -336,24 +426,28 @@ fn junctors(
 }
 
 /// Returns how many alternatives match, and the errors of the closest one.
-fn alternatives(
+fn alternatives<'b>(
     schemas: &[Schema],
     value: &Value,
     old: Option<&Value>,
     path: &mut Path,
     depth: usize,
-) -> (usize, Vec<FieldError>) {
-    let (mut fitting, mut closest) = (0, None::<Vec<FieldError>>);
+    report: &Report<'b>,
+) -> (usize, Report<'b>) {
+    let (mut fitting, mut closest) = (0, None::<Report<'b>>);
     for schema in schemas {
-        let mut faults = Vec::new();
+        let mut faults = report.nested();
         keywords(schema.node(), value, old, path, depth + 1, &mut faults);
         if faults.is_empty() {
             fitting += 1;
         } else if closest.as_ref().is_none_or(|known| faults.len() < known.len()) {
             closest = Some(faults);
         }
+        if report.budget.is_spent() {
+            break;
+        }
     }
-    (fitting, closest.unwrap_or_default())
+    (fitting, closest.unwrap_or_else(|| report.nested()))
 }
 
 /// Returns the error of a junctor as a whole, which names its path only in the text.
@@ -362,7 +456,7 @@ fn summary(path: &Path, text: &str) -> FieldError {
 }
 
 /// Checks `apiVersion`, `kind` and `metadata` of embedded resources.
-fn embedded(node: &SchemaNode, value: &Value, path: &mut Path, depth: usize, errors: &mut Vec<FieldError>) {
+fn embedded(node: &SchemaNode, value: &Value, path: &mut Path, depth: usize, errors: &mut Report<'_>) {
     if depth > MAX_DEPTH {
         return;
     }
@@ -410,7 +504,7 @@ fn embedded(node: &SchemaNode, value: &Value, path: &mut Path, depth: usize, err
 }
 
 /// Checks that the items of sets, and the keys of the items of maps, are unique.
-fn unique(node: &SchemaNode, value: &Value, path: &mut Path, depth: usize, errors: &mut Vec<FieldError>) {
+fn unique(node: &SchemaNode, value: &Value, path: &mut Path, depth: usize, errors: &mut Report<'_>) {
     if depth > MAX_DEPTH {
         return;
     }
@@ -469,7 +563,7 @@ fn key_of(item: &Value, keys: &[String]) -> Value {
 }
 
 /// Reports each duplicate value once, at its second position.
-fn duplicates(items: &[Value], path: &Path, errors: &mut Vec<FieldError>) {
+fn duplicates(items: &[Value], path: &Path, errors: &mut Report<'_>) {
     let mut seen: HashMap<String, usize> = HashMap::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
         let times = seen.entry(item.to_string()).or_default();

@@ -141,9 +141,9 @@ proptest! {
     fn crd_7_defaulting_is_idempotent(schema in schema(), mut value in value()) {
         let schema = Schema::structural(&schema).unwrap();
         schema.drop_nulls(&mut value);
-        schema.apply_defaults(&mut value);
+        schema.apply_defaults(&mut value).unwrap();
         let once = value.clone();
-        schema.apply_defaults(&mut value);
+        schema.apply_defaults(&mut value).unwrap();
         prop_assert_eq!(value, once);
     }
 
