@@ -365,6 +365,14 @@ impl Builder {
         self
     }
 
+    /// Limits the memory of the history of all resources, 128 MiB by default. Beyond it the resource with the most bytes
+    /// loses its oldest event first, and reads and watches before that event return 410. [`StoreStats::history_bytes`]
+    /// shows the use.
+    pub fn history_bytes(mut self, bytes: usize) -> Self {
+        self.settings.history.bytes = bytes;
+        self
+    }
+
     /// Behaves like this release where releases differ. The default is the newest.
     pub fn version(mut self, version: ServerVersion) -> Self {
         self.settings.version = version;

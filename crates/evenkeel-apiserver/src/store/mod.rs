@@ -40,12 +40,15 @@ pub(crate) struct History {
     pub(crate) events: usize,
     /// Events older than this are evicted too.
     pub(crate) age: Option<Duration>,
+    /// At most this many bytes for the events of all resources. The resource with the most bytes loses its oldest event
+    /// first.
+    pub(crate) bytes: usize,
 }
 
 impl Default for History {
-    /// 4,096 events per resource, of any age.
+    /// 4,096 events per resource, of any age, and 128 MiB for all resources.
     fn default() -> Self {
-        History { events: 4096, age: None }
+        History { events: 4096, age: None, bytes: 128 << 20 }
     }
 }
 
@@ -64,6 +67,8 @@ struct StoreState {
     /// The history is compacted up to here, also for resources without objects.
     compacted: u64,
     tables: HashMap<Arc<str>, Table>,
+    /// The bytes of the events of all tables.
+    history_bytes: usize,
     /// Requests that wait for a revision. Every commit and every tick wakes and drops them all; a request that still
     /// waits registers again.
     waiting: Vec<Waker>,
@@ -74,10 +79,14 @@ struct Table {
     objects: BTreeMap<Box<str>, Chain>,
     /// Keys whose latest version is an object.
     live: usize,
+    /// The bytes of those objects.
+    object_bytes: usize,
     ring: Ring,
     watchers: Arc<Watchers>,
     /// Events since all watches were last woken.
     since_wake_all: usize,
+    /// The bytes of those events.
+    bytes_since_wake_all: usize,
 }
 
 /// The precondition of a commit on its key.
@@ -182,6 +191,10 @@ pub struct StoreStats {
     pub objects: usize,
     /// Events in the history.
     pub events: usize,
+    /// The memory of the history in bytes: the earlier versions of objects, and the events with their encodings.
+    pub history_bytes: usize,
+    /// The existing objects in bytes of JSON.
+    pub object_bytes: usize,
     /// Open watches.
     pub watchers: usize,
 }
@@ -282,9 +295,12 @@ impl Store {
                 json: Default::default(),
                 protobuf: Default::default(),
             });
+            let bytes = table.ring.bytes();
             table.apply(&event, self.history);
             let wake_all = table.is_wake_all_due(self.history);
             let watchers = Arc::clone(&table.watchers);
+            inner.history_bytes = (inner.history_bytes + table.ring.bytes()).saturating_sub(bytes);
+            inner.evict_bytes(self.history.bytes);
             // On a lagging replica this revision makes an earlier event visible, which may be of any resource.
             let others: Vec<_> = match inner.lag {
                 0 => Vec::new(),
@@ -382,6 +398,7 @@ impl Store {
             table.ring.raise_floor(floor);
             table.watchers.wake_all();
         }
+        inner.count_history();
     }
 
     /// Evicts events that exceed the age of the history, and wakes waiting requests. Called about once a second.
@@ -395,6 +412,7 @@ impl Store {
             }
             while table.evict(|event| event.at.saturating_add(age) < now) {}
         }
+        inner.count_history();
     }
 
     /// Makes cached reads and watches lag by this many revisions.
@@ -418,7 +436,10 @@ impl Store {
             let mut inner = self.write();
             inner.revision = image.revision;
             inner.compacted = image.compacted;
-            std::mem::replace(&mut inner.tables, tables)
+            let old = std::mem::replace(&mut inner.tables, tables);
+            inner.count_history();
+            inner.evict_bytes(self.history.bytes);
+            old
         };
         old.values().for_each(|table| table.watchers.close_all());
     }
@@ -437,8 +458,10 @@ impl Store {
 
     pub(crate) fn stats(&self) -> StoreStats {
         let inner = self.read();
-        let mut stats = StoreStats { revision: inner.revision, ..StoreStats::default() };
+        let mut stats =
+            StoreStats { revision: inner.revision, history_bytes: inner.history_bytes, ..StoreStats::default() };
         for table in inner.tables.values() {
+            stats.object_bytes += table.object_bytes;
             stats.objects += table.live;
             stats.events += table.ring.len();
             stats.watchers += table.watchers.len();
@@ -451,6 +474,25 @@ impl StoreState {
     /// Returns the revision of the lagging replica.
     fn visible(&self) -> u64 {
         self.revision.saturating_sub(self.lag)
+    }
+
+    /// Counts the bytes of the history anew.
+    fn count_history(&mut self) {
+        self.history_bytes = self.tables.values().map(|table| table.ring.bytes()).sum();
+    }
+
+    /// Evicts the oldest events of the resources with the longest histories, in bytes, down to the limit. The event of the
+    /// latest revision stays: watches read it from the history.
+    fn evict_bytes(&mut self, limit: usize) {
+        while self.history_bytes > limit {
+            let revision = self.revision;
+            let evictable =
+                self.tables.values_mut().filter(|table| table.ring.oldest().is_some_and(|it| it < revision));
+            let Some(largest) = evictable.max_by_key(|table| table.ring.bytes()) else { return };
+            let before = largest.ring.bytes();
+            largest.evict(|_| true);
+            self.history_bytes = self.history_bytes.saturating_sub(before - largest.ring.bytes());
+        }
     }
 
     fn copy_tables(&self) -> HashMap<Arc<str>, Table> {
@@ -520,9 +562,11 @@ impl Table {
         Table {
             objects: BTreeMap::new(),
             live: 0,
+            object_bytes: 0,
             ring: Ring::new(floor),
             watchers: Arc::new(Watchers::default()),
             since_wake_all: 0,
+            bytes_since_wake_all: 0,
         }
     }
 
@@ -531,9 +575,11 @@ impl Table {
         Table {
             objects: self.objects.clone(),
             live: self.live,
+            object_bytes: self.object_bytes,
             ring: self.ring.clone(),
             watchers: Arc::default(),
             since_wake_all: 0,
+            bytes_since_wake_all: 0,
         }
     }
 
@@ -551,6 +597,8 @@ impl Table {
             None => Version::Tombstone(event.revision),
         };
         self.live = self.live + usize::from(event.current.is_some()) - usize::from(event.previous.is_some());
+        let length = |record: &Option<Arc<Record>>| record.as_ref().map_or(0, |record| record.json().len());
+        self.object_bytes = (self.object_bytes + length(&event.current)).saturating_sub(length(&event.previous));
         match self.objects.get_mut(&event.key) {
             Some(chain) => chain.push(version),
             None => {
@@ -559,15 +607,18 @@ impl Table {
         }
         self.ring.push(Arc::clone(event));
         self.since_wake_all += 1;
+        self.bytes_since_wake_all += event.bytes();
         while self.ring.len() > history.events && self.evict(|_| true) {}
     }
 
-    /// Returns whether to wake all watches, which happens twice per length of the ring. A watch that no event concerns
-    /// advances then, and does not expire like one that cannot keep up.
+    /// Returns whether to wake all watches, which happens twice per length of the ring, in events or in bytes. A watch that
+    /// no event concerns advances then, and does not expire like one that cannot keep up.
     fn is_wake_all_due(&mut self, history: History) -> bool {
-        let due = self.since_wake_all >= (history.events / 2).max(1);
+        let due = self.since_wake_all >= (history.events / 2).max(1)
+            || self.bytes_since_wake_all >= (history.bytes / 8).max(1);
         if due {
             self.since_wake_all = 0;
+            self.bytes_since_wake_all = 0;
         }
         due
     }

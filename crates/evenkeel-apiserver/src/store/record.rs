@@ -141,6 +141,11 @@ impl Draft {
         Draft { bytes, layout: Layout { body, metadata: (metadata_start, metadata_end), version }, facts }
     }
 
+    /// Returns the length of the object as JSON.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Returns the record that a commit at this revision would make, without committing it.
     pub(crate) fn preview(self, revision: u64) -> Record {
         self.commit(revision)

@@ -25,6 +25,21 @@ pub(crate) struct Event {
     pub(crate) protobuf: OnceLock<Box<Frames>>,
 }
 
+/// The memory of an event besides its objects.
+const EVENT_OVERHEAD: usize = 512;
+
+impl Event {
+    /// Returns the memory that the history keeps for this event: the object before the change, the frame with the object
+    /// after it that the first watch encodes, and the event itself. The current object is not part of it: it belongs to
+    /// the store as long as it is the latest, and to the next event afterwards.
+    pub(super) fn bytes(&self) -> usize {
+        let previous = self.previous.as_ref().map_or(0, |record| record.json().len());
+        // The event of a deletion shows the object before it.
+        let shown = self.current.as_ref().map_or(previous, |record| record.json().len());
+        previous + shown + self.key.len() + EVENT_OVERHEAD
+    }
+}
+
 /// The frames that most watches share. The first watch that needs one encodes it (STO-18).
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
@@ -37,6 +52,8 @@ pub(crate) struct Frames {
 #[derive(Clone, Debug)]
 pub(super) struct Ring {
     events: VecDeque<Arc<Event>>,
+    /// The sum of [`Event::bytes`].
+    bytes: usize,
     /// The revision of the newest evicted event.
     evicted: u64,
     /// Reads and new watches start here or later; at or after `evicted`.
@@ -46,7 +63,7 @@ pub(super) struct Ring {
 impl Ring {
     /// Returns an empty history that starts after this revision.
     pub(super) fn new(floor: u64) -> Self {
-        Ring { events: VecDeque::new(), evicted: 0, floor }
+        Ring { events: VecDeque::new(), bytes: 0, evicted: 0, floor }
     }
 
     pub(super) fn floor(&self) -> u64 {
@@ -57,7 +74,17 @@ impl Ring {
         self.events.len()
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns the revision of the oldest event.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        self.events.front().map(|event| event.revision)
+    }
+
     pub(super) fn push(&mut self, event: Arc<Event>) {
+        self.bytes += event.bytes();
         self.events.push_back(event);
     }
 
@@ -67,6 +94,7 @@ impl Ring {
             return None;
         }
         let oldest = self.events.pop_front()?;
+        self.bytes = self.bytes.saturating_sub(oldest.bytes());
         self.evicted = oldest.revision;
         self.floor = self.floor.max(oldest.revision);
         Some(oldest)

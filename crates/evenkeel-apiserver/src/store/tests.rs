@@ -83,7 +83,7 @@ fn sto_3_reads_at_a_revision_see_the_newest_version_not_newer() {
 
 #[test]
 fn sto_3_evicted_history_leaves_one_version_per_key_and_no_tombstone() {
-    let store = Store::new(History { events: 2, age: None });
+    let store = Store::new(History { events: 2, age: None, ..History::default() });
     put(&store, "ns/gone", 0);
     delete(&store, "ns/gone");
     for data in 0..10 {
@@ -145,7 +145,7 @@ fn lst_16_a_future_revision_is_too_large() {
 
 #[test]
 fn wat_22_a_watch_overtaken_by_the_ring_is_closed() {
-    let store = Store::new(History { events: 2, age: None });
+    let store = Store::new(History { events: 2, age: None, ..History::default() });
     put(&store, "ns/a", 0);
     let mut cursor = store.watch_from(&table(), Interest::All, 1).unwrap();
     for data in 1..4 {
@@ -184,7 +184,7 @@ fn wat_21_the_history_starts_with_the_store_not_with_the_first_object() {
 
 #[test]
 fn sto_17_half_a_history_of_events_wakes_all_watches() {
-    let store = Store::new(History { events: 8, age: None });
+    let store = Store::new(History { events: 8, age: None, ..History::default() });
     let alarm = Arc::new(Alarm::default());
     let mut cursor = store.watch_from(&table(), Interest::Namespace("quiet".into()), 0).unwrap();
     cursor.watch_waker.prepare(&Waker::from(Arc::clone(&alarm)));
@@ -200,7 +200,7 @@ fn sto_17_half_a_history_of_events_wakes_all_watches() {
 
 #[test]
 fn sto_24_expiring_history_wakes_all_watches() {
-    let store = Store::new(History { events: 100, age: Some(Duration::from_secs(60)) });
+    let store = Store::new(History { events: 100, age: Some(Duration::from_secs(60)), ..History::default() });
     let alarm = Arc::new(Alarm::default());
     let mut cursor = store.watch_from(&table(), Interest::Namespace("quiet".into()), 0).unwrap();
     cursor.watch_waker.prepare(&Waker::from(Arc::clone(&alarm)));
@@ -262,7 +262,7 @@ fn sto_23_events_of_a_lagging_replica_wake_their_watches() {
 
 #[test]
 fn sto_24_events_expire_by_age() {
-    let store = Store::new(History { events: 100, age: Some(Duration::from_secs(60)) });
+    let store = Store::new(History { events: 100, age: Some(Duration::from_secs(60)), ..History::default() });
     let old = put(&store, "ns/a", 1);
     put(&store, "ns/a", 2);
     store.tick(Duration::from_secs(60));
@@ -367,7 +367,7 @@ proptest! {
     /// the watch guarantees of WAT-27: ordered, unique, without gaps, resumable.
     #[test]
     fn fuz_1_wat_27_store_agrees_with_a_copy_per_revision(steps in steps(), history in 1usize..20) {
-        let store = Store::new(History { events: history, age: None });
+        let store = Store::new(History { events: history, age: None, ..History::default() });
         let mut worlds: Vec<BTreeMap<String, u32>> = vec![BTreeMap::new()];
         let mut log: Vec<(u64, String, Option<u32>)> = Vec::new();
         for (index, step) in steps.iter().enumerate() {

@@ -16,6 +16,7 @@ use crate::engine::{ApiEngine, convert, object, response};
 use crate::env::{rfc3339, uuid};
 use crate::field::FieldError;
 use crate::http_types::HandlerOutcome;
+use crate::limits::{MAX_OBJECT_BYTES, object_too_large};
 use crate::meta;
 use crate::negotiate::Endpoint;
 use crate::registry::Resource;
@@ -141,6 +142,9 @@ impl ApiEngine {
                 return Err(already_exists(&target, &present));
             }
             return Ok(Written { record: Arc::new(draft.preview(0)), created: true, warnings });
+        }
+        if draft.len() > MAX_OBJECT_BYTES {
+            return Err(object_too_large());
         }
         let now = self.env.monotonic();
         match self.store.commit(&resource.storage, &key, Expect::Absent, Write::Put(draft), now) {

@@ -16,6 +16,7 @@ use crate::engine::target::{
 use crate::engine::{ApiEngine, convert, object};
 use crate::env::rfc3339;
 use crate::http_types::HandlerOutcome;
+use crate::limits::{MAX_OBJECT_BYTES, object_too_large};
 use crate::negotiate::Endpoint;
 use crate::registry::Resource;
 use crate::store::{Draft, Expect, Record, Write};
@@ -161,6 +162,9 @@ impl ApiEngine {
                 }
                 Err(_) => Ok(None),
             };
+        }
+        if draft.len() > MAX_OBJECT_BYTES {
+            return Err(object_too_large());
         }
         match self.store.commit(&resource.storage, &key, expect, Write::Put(draft), now) {
             Ok((_, Some(record))) => Ok(Some(Written { record, created: false, warnings })),
