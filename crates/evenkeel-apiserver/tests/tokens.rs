@@ -133,3 +133,38 @@ async fn aut_5_a_token_ends_with_its_account() {
     assert_eq!(server.send(&token, "GET", ACCOUNTS, &Value::Null).await.0, 401);
     assert_eq!(server.review(&token, None).await["authenticated"], false);
 }
+
+#[tokio::test(start_paused = true)]
+async fn aut_5_a_token_request_of_another_shape_is_a_bad_request() {
+    let server = Authenticated::start().await;
+    let path = format!("{ACCOUNTS}/robot/token");
+    for (body, field) in [
+        (json!({"spec": 7}), "TokenRequest.spec of type"),
+        (json!({"spec": {"audiences": [7]}}), "audiences of type string"),
+        (json!({"spec": {"audiences": "vault"}}), "audiences of type []string"),
+        (json!({"spec": {"expirationSeconds": "long"}}), "expirationSeconds of type int64"),
+        (json!({"spec": {"boundObjectRef": []}}), "boundObjectRef of type"),
+        (json!({"metadata": 7}), "metadata of type"),
+        (json!({"status": []}), "status of type"),
+    ] {
+        let (status, refused) = server.send("admin", "POST", &path, &body).await;
+        assert_eq!(status, 400, "{body}: {refused}");
+        assert!(refused["message"].as_str().unwrap().contains(field), "{body}: {refused}");
+    }
+    assert_eq!(server.send("admin", "POST", &path, &json!({})).await.0, 201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn aut_4_health_probes_need_no_credentials() {
+    let server = Authenticated::start().await;
+    for path in ["/healthz", "/livez", "/readyz", "/readyz/ping", "/livez?verbose"] {
+        let response = server.client.send("GET", path, "", String::new(), &[]).await;
+        assert_eq!(response.status(), 200, "{path}");
+    }
+    for (method, path) in [("GET", "/version"), ("GET", "/api"), ("POST", "/healthz"), ("GET", "/healthz/../api")] {
+        let response = server.client.send(method, path, "", String::new(), &[]).await;
+        assert!([401, 404].contains(&response.status().as_u16()), "{method} {path}: {}", response.status());
+    }
+    // Wrong credentials never count as absent.
+    assert_eq!(server.send("wrong", "GET", "/healthz", &Value::Null).await.0, 401);
+}

@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use evenkeel_core::{Reason, Status};
-use http::{HeaderMap, HeaderValue, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Uri, header};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -16,6 +16,18 @@ use crate::http_types::User;
 /// Returns the administrator, which has all permissions.
 pub(crate) fn admin() -> User {
     User { name: "system:admin".into(), groups: vec!["system:masters".into()], ..User::default() }
+}
+
+/// Returns the user of requests without credentials.
+pub(crate) fn anonymous() -> User {
+    User { name: "system:anonymous".into(), groups: vec!["system:unauthenticated".into()], ..User::default() }
+}
+
+/// Returns whether a request only asks for the health of the server, which needs no credentials (AUT-4): probes of load
+/// balancers and kubelets have none.
+pub(crate) fn is_health_probe(method: &Method, path: &str) -> bool {
+    let root = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+    matches!(*method, Method::GET | Method::HEAD) && matches!(root, "healthz" | "livez" | "readyz")
 }
 
 /// How requests over the network are authenticated.
@@ -60,11 +72,7 @@ impl Authenticator {
             // Wrong credentials never count as absent.
             Some(None) => Err(Box::new(Status::unauthorized())),
             None if *certificate == ClientCertificate::Invalid => Err(Box::new(Status::unauthorized())),
-            None if self.anonymous => Ok(User {
-                name: "system:anonymous".into(),
-                groups: vec!["system:unauthenticated".into()],
-                ..User::default()
-            }),
+            None if self.anonymous => Ok(anonymous()),
             None => Err(Box::new(Status::unauthorized())),
         }
     }

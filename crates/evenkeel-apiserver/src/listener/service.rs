@@ -231,7 +231,13 @@ impl InProcess {
                 if auth.checks_host {
                     auth::check_host(&parts.uri, &parts.headers)?;
                 }
-                auth.authenticate(authorization, &peer.certificate, issued)
+                let probe = authorization.is_none()
+                    && peer.certificate == ClientCertificate::Absent
+                    && auth::is_health_probe(&parts.method, parts.uri.path());
+                match auth.authenticate(authorization, &peer.certificate, issued) {
+                    Err(_) if probe => Ok(auth::anonymous()),
+                    outcome => outcome,
+                }
             }
         }
     }

@@ -26,11 +26,14 @@ use crate::http_types::{HandlerOutcome, User};
 use crate::listener::auth::authenticated;
 use crate::negotiate::Endpoint;
 use crate::registry::storage_key;
+use crate::schema::Schema;
 
 /// The lifetime of a token in seconds: the default, the minimum and the maximum.
 const DEFAULT_SECONDS: i64 = 3600;
 const MIN_SECONDS: i64 = 600;
 const MAX_SECONDS: i64 = 1 << 32;
+
+const TOKEN_REQUEST: &str = "io.k8s.api.authentication.v1.TokenRequest";
 
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 /// The audience of this server. A request authenticates only with a token for this audience.
@@ -80,6 +83,9 @@ impl ApiEngine {
     /// Returns a `TokenRequest` with a token in its status.
     fn issue_token(&self, target: Target<'_>, mut body: Value) -> Result<Value, Status> {
         check_kind(&body, &["authentication.k8s.io/v1"], "TokenRequest")?;
+        if let Some(schema) = Schema::builtin(TOKEN_REQUEST) {
+            schema.decode_builtin(&mut body).map_err(|fault| fault.status("TokenRequest", "v1"))?;
+        }
         let Some(account) = self.store.get(&target.resource.storage, &target.key()) else {
             return Err(target.not_found());
         };
