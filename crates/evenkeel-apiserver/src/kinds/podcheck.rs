@@ -82,14 +82,14 @@ pub(super) fn spec(errors: &mut Vec<FieldError>, spec: &Value, path: &str, claim
 /// Checks the ephemeral containers of a pod's specification. They must not have what a workload relies on.
 pub(super) fn ephemeral_containers(errors: &mut Vec<FieldError>, spec: &Value, path: &str) {
     let names = |list| list_at(spec, &[list]).iter().map(|each| text_at(each, &["name"]));
-    let volumes: Vec<&str> = names("volumes").collect();
-    let targets: Vec<&str> = names("containers").chain(names("initContainers")).collect();
+    let volumes: HashSet<&str> = names("volumes").collect();
+    let targets: HashSet<&str> = names("containers").chain(names("initContainers")).collect();
     let list = list_at(spec, &["ephemeralContainers"]);
     containers(errors, list, path, &volumes, &mut targets.clone());
     for (index, each) in list.iter().enumerate() {
         let path = format!("{path}[{index}]");
         let target = text_at(each, &["targetContainerName"]);
-        if !target.is_empty() && !targets.contains(&target) {
+        if !target.is_empty() && !targets.contains(target) {
             errors.push(FieldError {
                 fault: FieldFault::NotFound,
                 field: format!("{path}.targetContainerName"),
