@@ -254,9 +254,9 @@ fn check_string(rules: &Rules, text: &str, value: &Value, path: &Path, errors: &
         errors.push(FieldError::invalid(path.field(), value, detail));
     }
     if let Some(pattern) = &rules.pattern {
-        let fault = match pattern.matches(text) {
-            Ok(true) => None,
-            Ok(false) => Some(pattern.source.to_string()),
+        let fault = match pattern.compiled() {
+            Ok(compiled) if !errors.charge(compiled.cost(text)) || compiled.is_match(text) => None,
+            Ok(_) => Some(pattern.source.to_string()),
             Err(fault) => Some(format!("{}, but pattern is invalid: {fault}", pattern.source)),
         };
         if let Some(fault) = fault {

@@ -97,3 +97,26 @@ proptest! {
         stored(Some(&old), new, &write("m", T1));
     }
 }
+
+proptest! {
+    /// A small set beside a large one is compared by searching the large one. The result is that of reading both.
+    #[test]
+    fn bud_5_small_sets_beside_large_ones(names in vec(0..400_u32, 0..6), large in vec(0..400_u32, 150..250)) {
+        let encode = |names: &[u32]| -> Value {
+            json!({"f:data": names.iter().map(|name| (format!("f:{name}"), json!({}))).collect::<Map<_, _>>()})
+        };
+        let (small_json, large_json) = (encode(&names), encode(&large));
+        let (small, large_set) = (FieldSet::decode(&small_json).unwrap(), FieldSet::decode(&large_json).unwrap());
+        let (common, only): (Vec<u32>, Vec<u32>) = names.iter().partition(|name| large.contains(name));
+        let keep = |names: &[u32]| if names.is_empty() { json!({}) } else { encode(names) };
+        if !names.is_empty() {
+            prop_assert_eq!(small.intersection(&large_set).encode(), keep(&common));
+            let mut rest = small.clone();
+            rest.subtract(&large_set);
+            prop_assert_eq!(rest.encode(), keep(&only));
+        }
+        let parts: Vec<Value> = large.iter().map(|name| encode(&[*name])).collect();
+        let union = FieldSet::union(parts.iter().map(|part| FieldSet::decode(part).unwrap()).collect());
+        prop_assert_eq!(union, large_set);
+    }
+}

@@ -5,9 +5,15 @@
 //! are literals, classes have no operators, `\Q…\E` and octal escapes exist, and flags, properties and word boundaries of
 //! the other syntax do not. What Go refuses is refused here, with Go's message.
 
-use std::fmt;
+mod class;
+mod escape;
+mod fault;
 
-use regex_automata::util::syntax;
+use class::{is_posix_class, perl_class, push_range, unicode_class};
+use escape::character_escape;
+pub(crate) use fault::PatternFault;
+pub(super) use fault::PatternFaultKind;
+use fault::PatternFaultKind as Kind;
 
 /// The limit of nested groups.
 pub(super) const MAX_NESTING: usize = 200;
@@ -17,74 +23,6 @@ const MAX_REPEAT: u32 = 1000;
 
 /// A class that matches nothing: what a surrogate matches in a text of UTF-8.
 const NOTHING: &str = r"[^\x{0}-\x{10FFFF}]";
-
-/// Why a pattern is invalid, worded like Go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PatternFault {
-    kind: PatternFaultKind,
-    /// The offending part of the pattern.
-    part: String,
-}
-
-/// The errors of Go's parser.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PatternFaultKind {
-    CharRange,
-    Escape,
-    NamedCapture,
-    PerlSyntax,
-    RepeatOperator,
-    RepeatSize,
-    MissingBracket,
-    MissingParen,
-    MissingRepeatArgument,
-    TrailingBackslash,
-    UnexpectedParen,
-    Nesting,
-    TooLarge,
-    Internal,
-}
-
-use PatternFaultKind as Kind;
-
-/// The most bytes of a pattern that a message repeats.
-const MAX_SHOWN: usize = 1 << 10;
-
-impl PatternFault {
-    pub(super) fn new(kind: Kind, part: &str) -> Self {
-        let end = (0..=part.len().min(MAX_SHOWN)).rev().find(|end| part.is_char_boundary(*end)).unwrap_or(0);
-        PatternFault { kind, part: part.get(..end).unwrap_or_default().to_owned() }
-    }
-
-    /// Returns the error for patterns that together exceed a limit.
-    pub(crate) fn too_large(pattern: &str) -> Self {
-        PatternFault::new(Kind::TooLarge, pattern)
-    }
-}
-
-impl fmt::Display for PatternFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = match self.kind {
-            Kind::CharRange => "invalid character class range",
-            Kind::Escape => "invalid escape sequence",
-            Kind::NamedCapture => "invalid named capture",
-            Kind::PerlSyntax => "invalid or unsupported Perl syntax",
-            Kind::RepeatOperator => "invalid nested repetition operator",
-            Kind::RepeatSize => "invalid repeat count",
-            Kind::MissingBracket => "missing closing ]",
-            Kind::MissingParen => "missing closing )",
-            Kind::MissingRepeatArgument => "missing argument to repetition operator",
-            Kind::TrailingBackslash => "trailing backslash at end of expression",
-            Kind::UnexpectedParen => "unexpected )",
-            Kind::Nesting => "expression nests too deeply",
-            Kind::TooLarge => "expression too large",
-            Kind::Internal => "regexp/syntax: internal error",
-        };
-        write!(f, "error parsing regexp: {text}: `{}`", self.part)
-    }
-}
-
-impl std::error::Error for PatternFault {}
 
 /// Translates a pattern.
 pub(super) fn translate(pattern: &str) -> Result<String, PatternFault> {
@@ -458,158 +396,6 @@ fn literal(code: u32) -> String {
         Some(plain) if plain.is_ascii_alphanumeric() => plain.to_string(),
         Some(_) => format!("\\x{{{code:X}}}"),
         None => NOTHING.to_owned(),
-    }
-}
-
-/// Appends a range of code points to a class, without the surrogates.
-fn push_range(text: &mut String, low: u32, high: u32) {
-    const SURROGATES: std::ops::RangeInclusive<u32> = 0xD800..=0xDFFF;
-    let mut push = |low: u32, high: u32| {
-        if low < high {
-            text.push_str(&format!("\\x{{{low:X}}}-\\x{{{high:X}}}"));
-        } else if low == high {
-            text.push_str(&format!("\\x{{{low:X}}}"));
-        }
-    };
-    if high < *SURROGATES.start() || low > *SURROGATES.end() {
-        return push(low, high);
-    }
-    push(low, SURROGATES.start() - 1);
-    push(SURROGATES.end() + 1, high);
-    if SURROGATES.contains(&low) && SURROGATES.contains(&high) {
-        text.push_str(NOTHING);
-    }
-}
-
-/// Returns the contents of a class that a Perl escape stands for: ASCII, and its complement in Unicode.
-fn perl_class(escape: char) -> String {
-    let class = match escape.to_ascii_lowercase() {
-        'd' => "0-9",
-        's' => "\\t\\n\\x{C}\\r\\x{20}",
-        _ => "0-9A-Za-z_",
-    };
-    if escape.is_ascii_uppercase() { format!("[^{class}]") } else { class.to_owned() }
-}
-
-fn is_posix_class(name: &str) -> bool {
-    let name = name.strip_prefix("[:").and_then(|name| name.strip_suffix(":]")).unwrap_or_default();
-    matches!(
-        name.strip_prefix('^').unwrap_or(name),
-        "alnum"
-            | "alpha"
-            | "ascii"
-            | "blank"
-            | "cntrl"
-            | "digit"
-            | "graph"
-            | "lower"
-            | "print"
-            | "punct"
-            | "space"
-            | "upper"
-            | "word"
-            | "xdigit"
-    )
-}
-
-/// Reads `\pN`, `\p{Name}`, `\P…` or `\p{^Name}`: a category or a script.
-fn unicode_class(start: &str) -> Result<(String, &str), PatternFault> {
-    let fault = |part: &str| PatternFault::new(Kind::CharRange, part);
-    let mut negative = start.starts_with("\\P");
-    let body = start.get(2..).unwrap_or_default();
-    let (name, after) = match body.strip_prefix('{') {
-        Some(body) => body.split_once('}').ok_or_else(|| fault(start))?,
-        None => body.split_at_checked(body.chars().next().map_or(0, char::len_utf8)).ok_or_else(|| fault(start))?,
-    };
-    let sequence = before(start, after);
-    let name = match name.strip_prefix('^') {
-        Some(name) => {
-            negative = !negative;
-            name
-        }
-        None => name,
-    };
-    const CATEGORIES: [&str; 36] = [
-        "C", "Cc", "Cf", "Co", "L", "Ll", "Lm", "Lo", "Lt", "Lu", "M", "Mc", "Me", "Mn", "N", "Nd", "Nl", "No", "P",
-        "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "S", "Sc", "Sk", "Sm", "So", "Z", "Zl", "Zp", "Zs", "Any",
-    ];
-    let escape = if negative { 'P' } else { 'p' };
-    if CATEGORIES.contains(&name) {
-        return Ok((format!("\\{escape}{{{name}}}"), after));
-    }
-    if name == "Cs" {
-        return Ok((if negative { "\\p{Any}" } else { NOTHING }.to_owned(), after));
-    }
-    let spelled = name.starts_with(|first: char| first.is_ascii_uppercase())
-        && name.len() > 2
-        && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphabetic());
-    let script = format!("\\{escape}{{Script={name}}}");
-    if !spelled || name.len() > 64 || syntax::parse(&script).is_err() {
-        return Err(fault(sequence));
-    }
-    Ok((script, after))
-}
-
-/// Reads the escape of one character. Returns its code and the rest.
-fn character_escape(start: &str) -> Result<(u32, &str), PatternFault> {
-    let mut rest = start.get(1..).unwrap_or_default();
-    let mut next = || {
-        let character = rest.chars().next()?;
-        rest = rest.get(character.len_utf8()..).unwrap_or_default();
-        Some(character)
-    };
-    let Some(first) = next() else {
-        return Err(PatternFault::new(Kind::TrailingBackslash, ""));
-    };
-    let code = match first {
-        '0'..='7' => {
-            let mut code = first.to_digit(8).unwrap_or_default();
-            let mut digits = 1;
-            while digits < 3
-                && let Some(digit) = rest.chars().next().and_then(|digit| digit.to_digit(8))
-            {
-                rest = rest.get(1..).unwrap_or_default();
-                code = code * 8 + digit;
-                digits += 1;
-            }
-            // A single digit other than zero is a reference to a group, which does not exist.
-            (first == '0' || digits > 1).then_some(code)
-        }
-        'x' => match next() {
-            Some('{') => braced_hex(&mut next),
-            Some(high) => {
-                let low = next().and_then(|low| low.to_digit(16));
-                high.to_digit(16).zip(low).map(|(high, low)| high * 16 + low)
-            }
-            None => None,
-        },
-        'a' => Some(0x07),
-        'f' => Some(0x0C),
-        'n' => Some(0x0A),
-        'r' => Some(0x0D),
-        't' => Some(0x09),
-        'v' => Some(0x0B),
-        other if other.is_ascii() && !other.is_ascii_alphanumeric() => Some(u32::from(other)),
-        _ => None,
-    };
-    match code {
-        Some(code) => Ok((code, rest)),
-        None => Err(PatternFault::new(Kind::Escape, before(start, rest))),
-    }
-}
-
-/// Reads hexadecimal digits up to a closing brace.
-fn braced_hex(next: &mut impl FnMut() -> Option<char>) -> Option<u32> {
-    let mut code = None;
-    loop {
-        match next()? {
-            '}' => return code,
-            digit => {
-                let larger = code.unwrap_or(0) * 16 + digit.to_digit(16)?;
-                code = Some(larger).filter(|code| *code <= u32::from(char::MAX));
-                code?;
-            }
-        }
     }
 }
 

@@ -32,6 +32,9 @@ const MAX_CACHED_BYTES: usize = 32 << 20;
 /// The memory limit of the states that a search computes ahead.
 const MAX_LAZY_STATES: usize = 128 << 10;
 
+/// How many bytes of text times bytes of a compiled pattern count as one check.
+const WORK_PER_CHECK: usize = 32 << 10;
+
 /// How many patterns keep their scratch memory, per thread.
 const MAX_SCRATCH: usize = 16;
 
@@ -49,9 +52,9 @@ impl Pattern {
         Pattern { source }
     }
 
-    /// Returns whether the text matches, or why the pattern is invalid.
-    pub(super) fn matches(&self, text: &str) -> Result<bool, PatternFault> {
-        Ok(compiled(&self.source)?.is_match(text))
+    /// Returns the compiled pattern, or why it is invalid.
+    pub(super) fn compiled(&self) -> Result<Arc<CompiledPattern>, PatternFault> {
+        compiled(&self.source)
     }
 }
 
@@ -62,7 +65,7 @@ pub(crate) fn pattern_bytes(source: &str) -> Result<usize, PatternFault> {
 
 /// A pattern in the cache.
 #[derive(Debug)]
-struct CompiledPattern {
+pub(super) struct CompiledPattern {
     regex: Regex,
     bytes: usize,
     /// Identifies the scratch memory of the pattern.
@@ -90,7 +93,13 @@ impl CompiledPattern {
         Ok(CompiledPattern { regex, bytes, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) })
     }
 
-    fn is_match(&self, text: &str) -> bool {
+    /// Returns the work of matching a text, in checks of a validation. In the worst case a search visits all states of the
+    /// pattern at each byte.
+    pub(super) fn cost(&self, text: &str) -> usize {
+        text.len().saturating_mul(self.bytes) / WORK_PER_CHECK
+    }
+
+    pub(super) fn is_match(&self, text: &str) -> bool {
         thread_local! {
             static SCRATCH: RefCell<Vec<(u64, Cache)>> = const { RefCell::new(Vec::new()) };
         }

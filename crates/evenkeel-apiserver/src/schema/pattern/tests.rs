@@ -1,11 +1,11 @@
 use super::*;
 
 fn matches(pattern: &str, text: &str) -> bool {
-    Pattern::new(pattern.into()).matches(text).unwrap_or_else(|fault| panic!("{pattern}: {fault}"))
+    compiled(pattern).unwrap_or_else(|fault| panic!("{pattern}: {fault}")).is_match(text)
 }
 
 fn fault(pattern: &str) -> String {
-    match Pattern::new(pattern.into()).matches("") {
+    match Pattern::new(pattern.into()).compiled() {
         Ok(_) => panic!("{pattern} is accepted"),
         Err(fault) => fault.to_string().trim_start_matches("error parsing regexp: ").to_owned(),
     }
@@ -104,4 +104,16 @@ fn bud_3_compiled_patterns_share_a_cache_with_a_limit() {
     // Equal patterns are compiled once.
     let pattern = compiled("^shared-pattern$").unwrap();
     assert!(Arc::ptr_eq(&pattern, &compiled("^shared-pattern$").unwrap()));
+}
+
+#[test]
+fn bud_7_a_search_costs_by_text_and_pattern() {
+    // The largest object, full of names, is within the budget of a validation several times.
+    let name = compiled(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$").unwrap();
+    let text = "x".repeat(1_500_000);
+    assert!(name.cost(&text) < 700_000, "{} {}", name.bytes, name.cost(&text));
+    // A pattern that keeps a thousand states alive is not.
+    let hostile = compiled("^(?:[ab]*a[ab]{999}c)$").unwrap();
+    assert!(hostile.cost(&text) > 2_000_000, "{} {}", hostile.bytes, hostile.cost(&text));
+    assert!(hostile.cost("abc") < 100);
 }
