@@ -186,7 +186,7 @@ echo $((6*7))\n
 42
 exit 3\n
 ' "$kubectl_binary" exec -it p -c main -- env PS1='$ ' sh | grep -xE '42|exit [0-9]+' | tail -n 2)"
-contains "exec -it: a resized terminal" '^44 101' "$(on_terminal 'ready
+contains "exec -it: a resized terminal" '44 101$' "$(on_terminal 'ready
 <resize>
 ' "$kubectl_binary" exec -it p -c main -- sh -c 'trap "stty size; exit" WINCH; echo ready; while :; do sleep 0.1; done')"
 contains "exec -it: Ctrl-C reaches the process" 'interrupted$' "$(on_terminal 'ready
@@ -196,7 +196,7 @@ contains "exec -it: Ctrl-C reaches the process" 'interrupted$' "$(on_terminal 'r
 # attach.
 check "attach -i" 'attached
 in-42' "$(echo 'echo in-$((40+2))' | k attach -i p -c main 2>/dev/null)"
-contains "attach -it" '^in-42' "$(on_terminal 'attached
+contains "attach -it" 'in-42$' "$(on_terminal 'attached
 echo in-$((40+2)); exit\n
 ' "$kubectl_binary" attach -it p -c main)"
 
@@ -237,7 +237,7 @@ contains "port-forward: a pod that does not exist" 'pods "none" not found' "$(k 
 # debug.
 check "debug -i attaches to an ephemeral container" 'attached
 in-42' "$(echo 'echo in-$((40+2))' | k debug -i p --image=busybox -c dbg -- sh 2>/dev/null)"
-contains "debug -it" '^in-42' "$(on_terminal 'attached
+contains "debug -it" 'in-42$' "$(on_terminal 'attached
 echo in-$((40+2)); exit\n
 ' "$kubectl_binary" debug -it p --image=busybox -c dbg2 -- sh)"
 check "debug: the containers of the pod" 'dbg dbg2' "$(k get pod p -o 'jsonpath={.spec.ephemeralContainers[*].name}')"
