@@ -263,7 +263,7 @@ async fn sec_62_an_open_server_checks_the_host() {
     let (guarded, _) = start(ApiServer::builder().token("t")).await;
     let head = "GET /readyz HTTP/1.1\nHost: evil.example\nAuthorization: Bearer t\nConnection: close\n\n";
     assert!(raw(&guarded, head).await.starts_with("HTTP/1.1 200"));
-    let head = "GET /readyz HTTP/1.1\nHost: localhost\nConnection: close\n\n";
+    let head = "GET /version HTTP/1.1\nHost: localhost\nConnection: close\n\n";
     assert!(raw(&guarded, head).await.starts_with("HTTP/1.1 401"));
 }
 
