@@ -1,5 +1,4 @@
 //! Ephemeral debug containers, against an API server in this process. The test takes the place of the kubelet.
-#![allow(missing_docs, clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! Scales of resources that are named at run time, of an API server in this process.
-#![allow(missing_docs, clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 use evenkeel_apiserver::ApiServer;
 use evenkeel_client::discovery::RestMapper;

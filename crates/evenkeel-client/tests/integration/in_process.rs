@@ -1,5 +1,4 @@
 //! Requests to an embedded API server through a service.
-#![allow(missing_docs)]
 
 use evenkeel_apiserver::ApiServer;
 use evenkeel_client::Path;

@@ -1,5 +1,4 @@
 //! Requests to an embedded API server with injected faults.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! Processes in containers, against an API server in this process: over sockets, with TLS, and without a socket.
-#![allow(missing_docs, clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 use std::sync::Arc;
 

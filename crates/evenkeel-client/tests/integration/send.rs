@@ -1,5 +1,4 @@
 //! The futures of this crate are `Send`.
-#![allow(missing_docs)]
 
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
 //! Copies into and out of containers, against an API server in this process whose container is a directory with the `tar`
 //! of this machine.
 #![cfg(unix)]
-#![allow(missing_docs, clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,4 @@
 //! Responses of an API server: errors, warnings, lists, watches and their ends.
-#![allow(missing_docs, clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 use std::sync::{Arc, Mutex};
 

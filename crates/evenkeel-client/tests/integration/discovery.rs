@@ -1,5 +1,4 @@
 //! Discovery, names and schemas of an API server in this process.
-#![allow(missing_docs)]
 
 use std::time::Duration;
 

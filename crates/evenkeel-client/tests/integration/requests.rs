@@ -1,5 +1,4 @@
 //! The exact requests of every verb, recorded by a service.
-#![allow(missing_docs, clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -1,5 +1,4 @@
 //! Servers that never stop sending, over real connections: the client closes the connection.
-#![allow(missing_docs, clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 use std::time::Duration;
 

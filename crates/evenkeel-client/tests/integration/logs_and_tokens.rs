@@ -1,5 +1,4 @@
 //! Logs of pods, and tokens of service accounts.
-#![allow(missing_docs, clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 use evenkeel_apiserver::{ApiServer, LogStream};
 use evenkeel_client::{Client, Error, ListParams};

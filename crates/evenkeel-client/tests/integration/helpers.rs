@@ -1,5 +1,4 @@
 //! Helpers around requests, against an embedded API server with injected faults.
-#![allow(missing_docs, clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

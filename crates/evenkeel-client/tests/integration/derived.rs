@@ -1,5 +1,4 @@
 //! A custom resource with `#[derive(CustomResource)]`.
-#![allow(missing_docs, clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 use evenkeel_apiserver::ApiServer;
 use evenkeel_client::{ListParams, Patch};

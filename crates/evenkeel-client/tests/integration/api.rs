@@ -1,5 +1,4 @@
 //! The verbs, on built-in kinds, against an API server in this process.
-#![allow(missing_docs, clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 use std::sync::Arc;
 

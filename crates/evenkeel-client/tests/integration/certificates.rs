@@ -1,5 +1,4 @@
 //! Certificate managers over TLS: requested with a token, signed by the server, and used by clients.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is a finding")]
 
 use std::sync::Arc;
 use std::time::Duration;
