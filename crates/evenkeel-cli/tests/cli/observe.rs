@@ -1,7 +1,4 @@
 //! `evenkeel observe` and `evenkeel bench informer` from the outside: the binary and a server on the network.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is a finding")]
-
-mod common;
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{ChildStderr, ChildStdout, Stdio};
@@ -12,7 +9,7 @@ use evenkeel_core::Status;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret};
 use serde_json::{Value, json};
 
-use common::{Process, evenkeel};
+use crate::process::{Process, evenkeel};
 
 /// Runs the command to its end, on another thread than the server's runtime.
 async fn output(arguments: &[&str]) -> (Option<i32>, String, String) {

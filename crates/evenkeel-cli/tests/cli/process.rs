@@ -1,5 +1,4 @@
 //! Helpers for tests of the binary.
-#![allow(dead_code, reason = "not every test needs all of it")]
 
 use std::ops::{Deref, DerefMut};
 use std::process::{Child, Command, Stdio};

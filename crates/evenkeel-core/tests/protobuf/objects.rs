@@ -3,7 +3,6 @@
 //!
 //! The objects are not part of the project. They are read from the folder that `EVENKEEL_FIXTURES` names, or beside
 //! the project; without them the tests are skipped with a message.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic and talk")]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

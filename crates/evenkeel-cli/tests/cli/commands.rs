@@ -1,11 +1,9 @@
-//! The binary, from the outside.
-
-mod common;
+//! Commands that start, print and end.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
-use common::{Process, evenkeel};
+use crate::process::{Process, evenkeel};
 
 #[cfg(unix)]
 #[test]

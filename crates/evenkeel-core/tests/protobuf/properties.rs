@@ -1,12 +1,11 @@
 //! Decoding random bytes, and valid messages that were mutated, truncated and reordered.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may panic")]
 
 use evenkeel_core::protobuf::{Message, from_slice, to_vec};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
 
-#[path = "../fuzz/check_protobuf.rs"]
+#[path = "../../fuzz/check_protobuf.rs"]
 mod check_protobuf;
 
 use check_protobuf::{KINDS, check};

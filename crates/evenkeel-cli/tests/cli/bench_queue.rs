@@ -1,6 +1,5 @@
 //! `evenkeel bench queue`, as a user meets it.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
 use std::process::{Command, Output};
 

@@ -1,5 +1,4 @@
 //! Cases of protobuf that no fixture has, byte by byte (PB-092), and the types decoded from them.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
 use std::collections::HashMap;
 

@@ -1,7 +1,4 @@
 //! `evenkeel controller sample` from the outside: the binary and a server on the network.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is a finding")]
-
-mod common;
 
 use std::process::{Command, Stdio};
 
@@ -11,7 +8,7 @@ use evenkeel::k8s_openapi::api::coordination::v1::Lease;
 use evenkeel::testing::eventually;
 use evenkeel_sample_controller::{CRD, Foo, FooSpec};
 
-use common::{Process, evenkeel};
+use crate::process::{Process, evenkeel};
 
 /// Returns the command.
 fn sample(arguments: &[&str]) -> Command {

@@ -1,7 +1,5 @@
 //! Informers that fill queues, in virtual time.
 
-#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
-
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;

@@ -1,7 +1,5 @@
 //! A small controller against a real server: informers, a queue, a worker, and what it owns.
 
-#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
-
 use evenkeel_apiserver::ApiServer;
 use evenkeel_cache::{Event, InformerFactory, Lister, ObjectKey};
 use evenkeel_client::{Client, Error};

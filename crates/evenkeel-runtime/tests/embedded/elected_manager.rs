@@ -1,7 +1,5 @@
 //! Two managers and one lease, against the embedded server.
 
-#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
-
 use std::sync::Arc;
 
 use evenkeel_apiserver::ApiServer;

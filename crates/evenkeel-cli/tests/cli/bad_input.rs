@@ -1,7 +1,4 @@
 //! Wrong input: each gives one sentence and an exit code.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is a finding")]
-
-mod common;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,7 +6,7 @@ use std::process::Command;
 use evenkeel_apiserver::{Action, ApiServer, Rule};
 use evenkeel_core::{Reason, Status};
 
-use common::evenkeel;
+use crate::process::evenkeel;
 
 /// A folder that is removed at the end of the test.
 struct Folder(PathBuf);

@@ -1,12 +1,9 @@
 //! `evenkeel demo` from the outside.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is a finding")]
-
-mod common;
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Output, Stdio};
 
-use common::{Process, evenkeel};
+use crate::process::{Process, evenkeel};
 
 fn demo(arguments: &[&str]) -> Command {
     let mut command = evenkeel(&["demo"]);

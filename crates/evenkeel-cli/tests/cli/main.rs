@@ -1,0 +1,11 @@
+//! The binary, from the outside.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is a finding")]
+
+mod bad_input;
+mod bench_queue;
+mod commands;
+mod controller;
+mod demo;
+mod kubectl;
+mod observe;
+mod process;
