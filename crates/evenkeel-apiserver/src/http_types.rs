@@ -120,6 +120,15 @@ impl Body {
         Body(BodyKind::Whole((!bytes.is_empty()).then_some(bytes)))
     }
 
+    /// Returns the bytes, unless the body is a stream.
+    pub(crate) fn as_whole(&self) -> Option<&Bytes> {
+        static EMPTY: Bytes = Bytes::new();
+        match &self.0 {
+            BodyKind::Whole(bytes) => Some(bytes.as_ref().unwrap_or(&EMPTY)),
+            BodyKind::Stream(_) => None,
+        }
+    }
+
     pub(crate) fn stream(stream: impl FrameStream + 'static) -> Self {
         Body(BodyKind::Stream(Box::pin(stream)))
     }

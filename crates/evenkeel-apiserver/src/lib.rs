@@ -41,6 +41,7 @@
 #[cfg(not(any(feature = "ring", feature = "aws-lc-rs")))]
 compile_error!("the server generates keys and certificates: enable the feature `ring` or `aws-lc-rs`");
 
+mod audit;
 mod crd;
 mod discovery;
 mod engine;
@@ -58,6 +59,7 @@ mod limits;
 mod listener;
 mod logs;
 mod meta;
+mod metrics;
 mod negotiate;
 mod openapi;
 mod patch;
@@ -72,6 +74,7 @@ mod store;
 mod table;
 mod version;
 
+pub use audit::{AuditLogError, AuditPolicy, AuditPolicyError};
 pub use engine::{ControllerTiming, Snapshot};
 pub use env::Env;
 pub use evenkeel_base::channels::{ChannelReader, ChannelWriter};

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use crate::audit::{AuditLogError, AuditSettings};
 use crate::engine::{ApiEngine, ControllerTiming, Settings, SigningKey, Snapshot};
 use crate::env::Env;
 use crate::exec::{PortHandler, ProcessHandler};
@@ -26,6 +27,7 @@ use crate::listener::sessions::Sessions;
 use crate::listener::tls::{Identity, TlsError, provider};
 use crate::listener::{FaultEndpoint, Handler, RequestLog, RequestRecord};
 use crate::logs::PodLogs;
+use crate::metrics::Metrics;
 use crate::store::StoreStats;
 use crate::version::ServerVersion;
 
@@ -47,7 +49,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// This is a tool for tests and development. It generates real certificates and tokens at every start, but it is not
 /// hardened against hostile tenants.
 pub struct ApiServer {
-    shared: Arc<ServerShared>,
+    pub(crate) shared: Arc<ServerShared>,
     listening: Option<ListenerHandle>,
     url: String,
     identity: Option<Arc<Identity>>,
@@ -91,6 +93,9 @@ pub enum StartError {
     /// A definition of [`Builder::crd_dir`] could not be installed.
     #[error(transparent)]
     Crds(#[from] InstallError),
+    /// The file of [`Builder::audit_log`] could not be opened.
+    #[error(transparent)]
+    AuditLog(#[from] AuditLogError),
     /// The system gave no random bytes.
     #[error("the system's source of randomness failed")]
     Randomness,
@@ -109,6 +114,7 @@ pub struct Builder {
     clock: Arc<Clock>,
     settings: Settings,
     crd_dirs: Vec<PathBuf>,
+    pub(crate) audit: AuditSettings,
 }
 
 impl ApiServer {
@@ -133,6 +139,7 @@ impl ApiServer {
             clock: Arc::new(Clock::new(Arc::new(SystemEnv::new()))),
             settings: Settings::default(),
             crd_dirs: Vec::new(),
+            audit: AuditSettings::default(),
         }
     }
 
@@ -264,6 +271,9 @@ impl ApiServer {
             listening.stop().await;
         }
         self.ticker.stop().await;
+        if let Some(audit) = &self.shared.audit {
+            audit.flush().await;
+        }
     }
 }
 
@@ -526,7 +536,10 @@ impl Builder {
         let tokens = self.static_tokens();
         let token =
             self.tokens.iter().position(|(_, user)| *user == admin()).map(|index| self.tokens.swap_remove(index).0);
+        let metrics = Arc::<Metrics>::default();
         let shared = Arc::new(ServerShared {
+            audit: self.audit.open(&metrics)?,
+            metrics,
             auth: Authenticator {
                 open,
                 // A server that is open to the network is reached by any name that it has there.
@@ -550,6 +563,9 @@ impl Builder {
         let listening = bound.map(|(listener, address)| {
             ListenerHandle::start(listener, address, identity.clone(), Arc::clone(&shared), self.max_connections)
         });
+        if let Some(listening) = &listening {
+            shared.metrics.connections.get_or_init(|| Arc::clone(&listening.counters));
+        }
         tracing::debug!(%url, "API server started");
         Ok(ApiServer { shared, listening, url, identity, token, fault_endpoint_token, ticker: Ticker::start(handler) })
     }

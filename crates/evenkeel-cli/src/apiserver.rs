@@ -1,13 +1,13 @@
 //! `evenkeel apiserver`: runs the embedded API server.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::builder::NonEmptyStringValueParser;
-use evenkeel_apiserver::{ApiServer, FaultSpecError, Faults, Rule, StartError};
+use evenkeel_apiserver::{ApiServer, AuditPolicy, FaultSpecError, Faults, Rule, StartError};
 
-use crate::{Outcome, signals::Signals};
+use crate::{Failure, Outcome, signals::Signals};
 
 /// The address that kubectl expects.
 const DEFAULT_ADDRESS: &str = "127.0.0.1:6443";
@@ -76,6 +76,21 @@ pub(crate) struct Arguments {
     /// Serve requests without credentials as system:anonymous
     #[arg(long)]
     anonymous: bool,
+    /// Append an audit event per line of JSON to this file; rotated by size
+    #[arg(long, value_name = "FILE", alias = "audit-log-path")]
+    audit_log: Option<PathBuf>,
+    /// Size in MiB at which the audit log is rotated
+    #[arg(long, value_name = "MIB", requires = "audit_log", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    audit_log_maxsize: u64,
+    /// Number of rotated audit logs that are kept
+    #[arg(long, value_name = "N", requires = "audit_log", default_value_t = 5, value_parser = clap::value_parser!(u16).range(..=1000))]
+    audit_log_maxbackup: u16,
+    /// Audit policy (audit.k8s.io/v1) [default: all requests at level Metadata]
+    #[arg(long, value_name = "FILE", requires = "audit_log")]
+    audit_policy_file: Option<PathBuf>,
+    /// Print a line per request to stderr: method, path, status, user, latency. Slow requests are always printed
+    #[arg(long)]
+    log_requests: bool,
     /// Listen without authentication on an address that other machines can reach
     #[arg(long)]
     i_know_this_is_open: bool,
@@ -110,9 +125,17 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     if let Some(folder) = arguments.crd_dir {
         builder = builder.crd_dir(folder);
     }
+    if let Some(path) = arguments.audit_log {
+        let max_bytes = arguments.audit_log_maxsize << 20;
+        builder = builder.audit_log(path).audit_log_rotation(max_bytes, arguments.audit_log_maxbackup.into());
+    }
+    if let Some(path) = &arguments.audit_policy_file {
+        builder = builder.audit_policy(audit_policy(path)?);
+    }
     if arguments.i_know_this_is_open {
         builder = builder.i_know_this_is_open();
     }
+    log_to_stderr(arguments.log_requests);
     // Installed before "listening" is printed, so that a signal sent right after is not lost.
     let mut signals = Signals::listen()?;
     let server = builder.start().await.map_err(explain)?;
@@ -137,6 +160,29 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     }
     writeln!(out, "stopped")?;
     Ok(())
+}
+
+/// Prints warnings, such as slow requests and exhausted file descriptors, and on request a line per request.
+fn log_to_stderr(requests: bool) {
+    use tracing_subscriber::filter::{LevelFilter, Targets};
+    use tracing_subscriber::prelude::*;
+    let level = if requests { LevelFilter::DEBUG } else { LevelFilter::WARN };
+    let targets = Targets::new().with_default(LevelFilter::WARN).with_target("evenkeel_apiserver::requests", level);
+    let lines = tracing_subscriber::fmt::layer().with_ansi(io::stderr().is_terminal()).with_writer(io::stderr);
+    tracing_subscriber::registry().with(lines.with_filter(targets)).init();
+}
+
+/// Reads a policy of at most 1 MiB.
+fn audit_policy(path: &Path) -> Result<AuditPolicy, Failure> {
+    const LIMIT: u64 = 1 << 20;
+    let explain = |error: &dyn std::fmt::Display| format!("cannot use the audit policy {}: {error}", path.display());
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(|error| explain(&error))?;
+    file.take(LIMIT + 1).read_to_string(&mut text).map_err(|error| explain(&error))?;
+    if text.len() as u64 > LIMIT {
+        return Err(explain(&"it is larger than 1 MiB").into());
+    }
+    AuditPolicy::parse(&text).map_err(|error| explain(&error).into())
 }
 
 /// Phrases the error in terms of command-line arguments.

@@ -48,7 +48,9 @@ use crate::faults::StoreControl;
 use crate::http_types::{ApiRequest, HandlerOutcome, User};
 use crate::listener::Handler;
 use crate::listener::auth::Tokens;
+use crate::listener::request_info::RequestInfo;
 use crate::logs::PodLogs;
+use crate::metrics::{ResourceObjects, ServedResource, StoreFacts};
 use crate::registry::Registry;
 use crate::store::{History, Image, Store, StoreStats};
 use crate::version::ServerVersion;
@@ -258,6 +260,30 @@ impl Handler for Arc<ApiEngine> {
 
     fn stats(&self) -> StoreStats {
         self.store.stats()
+    }
+
+    fn served(&self, info: &RequestInfo<'_>) -> Option<ServedResource> {
+        let registry = self.registry();
+        let resource = registry.lookup(info.group, info.version, info.resource)?;
+        let known = info.subresource.is_empty() || resource.subresource(info.subresource).is_some();
+        let deprecated = resource.custom.as_ref().is_some_and(|custom| custom.deprecation_warning.is_some());
+        known.then_some(ServedResource { deprecated })
+    }
+
+    fn store_facts(&self) -> StoreFacts {
+        let mut seen = BTreeSet::new();
+        let registry = self.registry();
+        let stored = registry.resources().filter(|resource| seen.insert(&*resource.storage));
+        let objects = stored.filter_map(|resource| {
+            let objects = self.store.live(&resource.storage)?;
+            Some(ResourceObjects { group: resource.group.clone(), resource: resource.plural.clone(), objects })
+        });
+        StoreFacts {
+            objects: objects.collect(),
+            stats: self.store.stats(),
+            history_events: self.settings.history.events,
+            history_bytes: self.settings.history.bytes,
+        }
     }
 
     fn snapshot(&self) -> Snapshot {

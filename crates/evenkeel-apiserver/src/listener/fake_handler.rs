@@ -11,9 +11,11 @@ use http::{HeaderValue, Method, Response, StatusCode, header};
 use serde_json::{Value, json};
 
 use super::Handler;
+use super::request_info::RequestInfo;
 use crate::faults::StoreControl;
 use crate::http_types::{ApiRequest, Body, ConnectionCut, FrameStream, HandlerOutcome, User};
 use crate::logs::PodLogs;
+use crate::metrics::{ServedResource, StoreFacts};
 use crate::store::StoreStats;
 
 #[derive(Default)]
@@ -189,6 +191,14 @@ impl Handler for FakeHandler {
 
     fn tick(&self) {
         self.lock().ticks += 1;
+    }
+
+    fn served(&self, info: &RequestInfo<'_>) -> Option<ServedResource> {
+        (info.resource == "configmaps").then_some(ServedResource { deprecated: false })
+    }
+
+    fn store_facts(&self) -> StoreFacts {
+        StoreFacts::default()
     }
 
     fn stats(&self) -> StoreStats {

@@ -14,7 +14,9 @@ mod fault_body;
 mod fault_endpoint;
 pub(crate) mod http;
 mod impersonate;
+pub(crate) mod observation;
 mod request_body;
+pub(crate) mod request_info;
 mod request_log;
 pub(crate) mod service;
 pub(crate) mod sessions;
@@ -29,9 +31,11 @@ pub(crate) use request_log::RequestLog;
 pub use request_log::RequestRecord;
 pub use service::InProcess;
 
+use self::request_info::RequestInfo;
 use crate::engine::Snapshot;
 use crate::http_types::{ApiRequest, HandlerOutcome, User};
 use crate::logs::PodLogs;
+use crate::metrics::{ServedResource, StoreFacts};
 use crate::store::StoreStats;
 
 /// The engine as seen by the listener: synchronous and non-blocking.
@@ -56,6 +60,12 @@ pub(crate) trait Handler: Send + Sync + 'static {
 
     /// Returns the counts of the store.
     fn stats(&self) -> StoreStats;
+
+    /// Returns the resource that a request addresses, if the server serves it.
+    fn served(&self, info: &RequestInfo<'_>) -> Option<ServedResource>;
+
+    /// Returns what metrics show of the store.
+    fn store_facts(&self) -> StoreFacts;
 
     /// Takes a snapshot of the store.
     fn snapshot(&self) -> Snapshot;

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use http::{Method, StatusCode};
 
@@ -19,8 +20,12 @@ pub struct RequestRecord {
     pub path: String,
     /// The name of the user; empty if not authenticated.
     pub user: String,
-    /// The status of the response; `None` if a fault dropped it.
+    /// The status of the response; `None` if a fault dropped it, or if the client went away first.
     pub status: Option<StatusCode>,
+    /// The time from the request to the start of the response.
+    pub latency: Duration,
+    /// The length of the response's body; `None` if it is streamed.
+    pub bytes: Option<u64>,
 }
 
 #[derive(Debug, Default)]

@@ -18,14 +18,17 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::auth::{self, Authenticator, ClientCertificate};
 use super::fault_body::{CutAfterBytes, FaultInjectingWatch};
 use super::impersonate::impersonate;
+use super::observation::{Observation, SessionEnd};
 use super::request_body::{self, RequestBodyError};
 use super::sessions::Sessions;
-use super::{FaultEndpoint, Handler, RequestLog, RequestRecord, compress};
+use super::{FaultEndpoint, Handler, RequestLog, compress};
+use crate::audit::AuditLog;
 use crate::env::{self, Env};
 use crate::faults::framing::Framing;
 use crate::faults::subject::Subject;
 use crate::faults::{Faults, Plan, RequestOutcome};
 use crate::http_types::{ApiRequest, Body, ConnectionCut, HandlerOutcome, Upgrade, User};
+use crate::metrics::Metrics;
 use crate::negotiate::{status_response, status_response_to};
 
 /// The timeout of a request that waits for a revision that the store has not reached.
@@ -34,7 +37,7 @@ const AWAIT_REVISION: Duration = Duration::from_secs(3);
 /// The buffer of an upgraded in-process connection, in each direction.
 const IN_PROCESS_BUFFER: usize = 64 * 1024;
 
-const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// The state that all transports of one server share.
 pub(crate) struct ServerShared {
@@ -44,6 +47,9 @@ pub(crate) struct ServerShared {
     pub(crate) faults: Faults,
     pub(crate) fault_endpoint: Option<FaultEndpoint>,
     pub(crate) request_log: RequestLog,
+    pub(crate) metrics: Arc<Metrics>,
+    /// The audit log, if it is enabled.
+    pub(crate) audit: Option<Arc<AuditLog>>,
     /// The upgraded connections of in-process callers.
     pub(crate) sessions: Sessions,
     /// The monotonic time at which the server started.
@@ -106,36 +112,31 @@ impl InProcess {
 
     pub(crate) async fn serve<B: http_body::Body>(self, request: Request<B>) -> Result<Response<Body>, ConnectionCut> {
         let (parts, body) = request.into_parts();
-        let mut record = RequestRecord {
-            method: parts.method.clone(),
-            path: parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
-            user: String::new(),
-            status: None,
-        };
-        let audit_id = parts.headers.get(AUDIT_ID).cloned();
-        let mut outcome = self.respond(parts, body, &mut record.user).await;
+        let (method, uri) = (parts.method.clone(), parts.uri.clone());
+        let mut observation = Observation::start(&self.shared, &self.caller, &method, &uri, &parts.headers);
+        let audit_id = observation.audit_id().or_else(|| parts.headers.get(AUDIT_ID).cloned());
+        let mut outcome = self.respond(parts, body, &mut observation).await;
         if let Ok(response) = &mut outcome {
             self.finish(response.headers_mut(), audit_id);
-            record.status = Some(response.status());
         }
-        self.shared.request_log.push(record);
-        outcome
+        observation.finish(outcome)
     }
 
     async fn respond<B: http_body::Body>(
         &self,
         mut parts: Parts,
         body: B,
-        user_name: &mut String,
+        observation: &mut Observation<'_>,
     ) -> Result<Response<Body>, ConnectionCut> {
         if let Some(endpoint) = self.shared.fault_endpoint.as_ref().filter(|_| FaultEndpoint::owns(parts.uri.path())) {
             return self.serve_fault_endpoint(endpoint, &parts, body).await;
         }
-        let user = match self.user(&parts).and_then(|user| impersonate(user, &mut parts.headers)) {
+        let authenticated = self.user(&parts).inspect(|user| observation.authenticated(user));
+        let user = match authenticated.and_then(|user| impersonate(user, &mut parts.headers)) {
             Ok(user) => user,
             Err(status) => return Ok(status_response_to(&parts.headers, &parts.uri, &status)),
         };
-        user_name.clone_from(&user.name);
+        observation.authorized(&user);
         let faults = &self.shared.faults;
         // Parsing the subject has a cost. Watches need it for rules that are added later.
         let subject = (may_be_watch(&parts) || faults.any())
@@ -166,9 +167,14 @@ impl InProcess {
         if plan.outcome == RequestOutcome::ReadThenDrop {
             return Err(ConnectionCut);
         }
+        observation.request_body(&body, &parts.headers);
         let on_upgrade = parts.extensions.remove::<OnUpgrade>();
         let request = ApiRequest { method: parts.method, uri: parts.uri, headers: parts.headers, body, user };
-        let mut response = self.handle(&request, on_upgrade).await;
+        let mut response = if Metrics::is_scrape(&request.method, request.uri.path()) {
+            self.shared.metrics.response(&self.shared.handler.store_facts())
+        } else {
+            self.handle(&request, on_upgrade).await
+        };
         if plan.outcome == RequestOutcome::HandleThenDrop {
             return Err(ConnectionCut);
         }
@@ -283,13 +289,20 @@ impl InProcess {
         let mut response = Response::new(Body::whole(""));
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         *response.headers_mut() = headers;
+        let end = SessionEnd::default();
+        response.extensions_mut().insert(end.clone());
         match (&self.caller, on_upgrade) {
             (Caller::InProcess(_), _) => {
                 let (server, client) = tokio::io::duplex(IN_PROCESS_BUFFER);
-                self.shared.sessions.spawn(run(Box::new(server)));
+                let session = run(Box::new(server));
+                self.shared.sessions.spawn(async move {
+                    let _end = end;
+                    session.await;
+                });
                 response.extensions_mut().insert(UpgradedIo::new(client));
             }
             (Caller::Network(peer), Some(on_upgrade)) => peer.sessions.spawn(async move {
+                let _end = end;
                 match on_upgrade.await {
                     Ok(upgraded) => run(Box::new(TokioIo::new(upgraded))).await,
                     Err(error) => tracing::debug!(%error, "connection ended before its upgrade"),

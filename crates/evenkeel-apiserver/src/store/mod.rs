@@ -456,6 +456,11 @@ impl Store {
         self.read().tables.values().for_each(|table| table.watchers.close_all());
     }
 
+    /// Returns the number of objects of a resource; `None` if it has never had any.
+    pub(crate) fn live(&self, table: &str) -> Option<usize> {
+        self.read().tables.get(table).map(|table| table.live)
+    }
+
     pub(crate) fn stats(&self) -> StoreStats {
         let inner = self.read();
         let mut stats =

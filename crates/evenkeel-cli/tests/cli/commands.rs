@@ -46,13 +46,61 @@ fn apiserver_prints_its_address_and_stops_on_a_signal() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
+#[cfg(unix)]
+#[test]
+fn apiserver_logs_requests_and_writes_an_audit_log() {
+    use std::io::Write;
+
+    let directory = std::env::temp_dir().join(format!("evenkeel-cli-audit-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let (log, policy) = (directory.join("audit.log"), directory.join("policy.yaml"));
+    let rules = "omitStages: [RequestReceived]\nrules: [{level: Metadata}]";
+    std::fs::write(&policy, format!("apiVersion: audit.k8s.io/v1\nkind: Policy\n{rules}")).unwrap();
+    let mut server = Process(
+        evenkeel(&["apiserver", "--listen", "127.0.0.1:0", "--plain-http", "--log-requests", "--audit-log"])
+            .arg(&log)
+            .arg("--audit-policy-file")
+            .arg(&policy)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap(),
+    );
+    let mut line = String::new();
+    // Open until the end, because the server writes to it when it stops.
+    let mut stdout = BufReader::new(server.0.stdout.take().unwrap());
+    stdout.read_line(&mut line).unwrap();
+    let address = line.strip_prefix("listening on http://").unwrap().trim();
+    let mut connection = std::net::TcpStream::connect(address).unwrap();
+    write!(connection, "GET /version?x=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    connection.read_to_string(&mut String::new()).unwrap();
+    let mut logged = String::new();
+    let mut stderr = BufReader::new(server.0.stderr.take().unwrap());
+    stderr.read_line(&mut logged).unwrap();
+    for part in ["method=GET", "path=\"/version?x=1\"", "status=200", "user=\"system:admin\"", "latency="] {
+        assert!(logged.contains(part), "{part}: {logged}");
+    }
+    server.signal("TERM");
+    assert!(server.0.wait().unwrap().success());
+    let events = std::fs::read_to_string(&log).unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
+    let event: serde_json::Value = serde_json::from_str(events.trim()).unwrap();
+    assert_eq!((&event["stage"], &event["requestURI"]), (&"ResponseComplete".into(), &"/version?x=1".into()));
+}
+
 #[test]
 fn apiserver_explains_refused_arguments() {
     let open = evenkeel(&[]).args(["apiserver", "--listen", "0.0.0.0:0", "--plain-http"]).output().unwrap();
     assert_eq!(open.status.code(), Some(1));
     let message = String::from_utf8(open.stderr).unwrap();
     assert!(message.contains("without authentication") && message.contains("--i-know-this-is-open"), "{message}");
-    for arguments in [["--listen", "localhost:0"], ["--token", ""]] {
+    let audited =
+        ["apiserver", "--listen", "127.0.0.1:0", "--audit-log", "/dev/null", "--audit-policy-file", "/no/file"];
+    let policy = evenkeel(&audited).output().unwrap();
+    let message = String::from_utf8(policy.stderr).unwrap();
+    assert_eq!(policy.status.code(), Some(1));
+    assert!(message.starts_with("evenkeel: cannot use the audit policy /no/file: "), "{message}");
+    for arguments in [["--listen", "localhost:0"], ["--token", ""], ["--audit-policy-file", "x"]] {
         let output = evenkeel(&[]).arg("apiserver").args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
     }
