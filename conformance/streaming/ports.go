@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const (
@@ -92,14 +93,21 @@ func (r *scriptedRuntime) PortForward(_ context.Context, pod string, port int32,
 		return err
 	}
 	defer connection.Close()
+	ended := make(chan error, 2)
 	go func() {
 		_, err := io.Copy(connection, stream)
-		if err != nil {
-			connection.Close()
-			return
-		}
 		_ = connection.(*net.TCPConn).CloseWrite()
+		ended <- err
 	}()
-	_, err = io.Copy(stream, connection)
+	go func() {
+		_, err := io.Copy(stream, connection)
+		ended <- err
+	}()
+	err = <-ended
+	// A stream that the client has reset looks like one that it has closed for writing. containerd waits as long.
+	select {
+	case <-ended:
+	case <-time.After(500 * time.Millisecond):
+	}
 	return err
 }

@@ -22,6 +22,7 @@ const ENDLESS: u64 = 1_000_000_000_000;
 
 pub(crate) async fn echo(env: Env) -> Outcome {
     let mut stream = env.pods()?.port_forward("web").connect(ECHO).await?;
+    check_eq(stream.has_half_close(), env.half_close())?;
     let sent: Vec<u8> = (0..1024_u32).map(|number| (number % 256) as u8).collect();
     stream.write_all(&sent).await?;
     let mut received = vec![0; sent.len()];

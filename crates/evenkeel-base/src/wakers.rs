@@ -13,6 +13,15 @@ impl Wakers {
         }
     }
 
+    pub(crate) fn push(&mut self, waker: Waker) {
+        self.0.push(waker);
+    }
+
+    /// Moves the tasks of another condition here.
+    pub(crate) fn append(&mut self, other: &mut Wakers) {
+        self.0.append(&mut other.0);
+    }
+
     pub(crate) fn wake(&mut self) {
         self.0.drain(..).for_each(Waker::wake);
     }

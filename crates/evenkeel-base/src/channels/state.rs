@@ -23,6 +23,8 @@ pub(super) struct SessionState {
     outbox: VecDeque<Bytes>,
     outbox_bytes: usize,
     writers: Wakers,
+    /// Readers whose data has arrived. The driver wakes them once for all messages that it has received, without the lock.
+    due: Wakers,
     driver: Option<Waker>,
     closing: bool,
     end: Option<Result<(), Arc<ChannelError>>>,
@@ -36,6 +38,8 @@ struct Inbound {
     bytes: usize,
     /// Whether the peer closed the channel.
     closed: bool,
+    /// Whether the driver holds a message until there is room.
+    full: bool,
     /// Whether the reader was dropped.
     discarded: bool,
     reader: Option<Waker>,
@@ -63,6 +67,7 @@ impl SessionState {
             chunks: VecDeque::new(),
             bytes: 0,
             closed: false,
+            full: false,
             discarded: false,
             reader: None,
         };
@@ -75,6 +80,7 @@ impl SessionState {
             outbox: VecDeque::new(),
             outbox_bytes: 0,
             writers: Wakers::default(),
+            due: Wakers::default(),
             driver: None,
             closing: false,
             end: None,
@@ -88,7 +94,7 @@ impl SessionState {
         if id == CLOSE && self.peer_half_close {
             if let Some(channel) = message.get(1).and_then(|closed| find(&mut self.inbound, *closed)) {
                 channel.closed = true;
-                channel.wake();
+                channel.notify(&mut self.due);
             }
             return Ok(Receipt::Accepted);
         }
@@ -97,12 +103,13 @@ impl SessionState {
         if channel.discarded || channel.closed || message.len() == 1 {
             return Ok(Receipt::Accepted);
         }
-        if channel.bytes >= INBOUND_LIMIT {
+        channel.full = channel.bytes >= INBOUND_LIMIT;
+        if channel.full {
             return Ok(Receipt::Full(message));
         }
         channel.bytes += message.len() - 1;
         channel.chunks.push_back(message.slice(1..));
-        channel.wake();
+        channel.notify(&mut self.due);
         Ok(Receipt::Accepted)
     }
 
@@ -114,9 +121,10 @@ impl SessionState {
     ) -> Poll<Result<Option<Bytes>, Arc<ChannelError>>> {
         let Some(channel) = find(&mut self.inbound, id) else { return Poll::Ready(Ok(None)) };
         if let Some(chunk) = channel.chunks.pop_front() {
-            let was_full = channel.bytes >= INBOUND_LIMIT;
             channel.bytes -= chunk.len();
-            if was_full && channel.bytes < INBOUND_LIMIT {
+            // Half a buffer at a time: one task would wake the other for every message.
+            if channel.full && channel.bytes <= INBOUND_LIMIT / 2 {
+                channel.full = false;
                 self.wake_driver();
             }
             return Poll::Ready(Ok(Some(chunk)));
@@ -138,6 +146,7 @@ impl SessionState {
             channel.discarded = true;
             channel.chunks.clear();
             channel.bytes = 0;
+            channel.full = false;
             channel.reader = None;
             self.wake_driver();
         }
@@ -212,10 +221,15 @@ impl SessionState {
     pub(super) fn next_message(&mut self) -> Option<Bytes> {
         let message = self.outbox.pop_front()?;
         self.outbox_bytes -= message.len();
-        if self.outbox_bytes < OUTBOX_LIMIT {
+        if self.outbox_bytes <= OUTBOX_LIMIT / 2 {
             self.writers.wake();
         }
         Some(message)
+    }
+
+    /// Takes the readers to wake after messages were received.
+    pub(super) fn take_due(&mut self) -> Wakers {
+        std::mem::take(&mut self.due)
     }
 
     /// Closes the connection after the outbox.
@@ -280,6 +294,13 @@ impl SessionState {
 }
 
 impl Inbound {
+    /// Wakes the reader later.
+    fn notify(&mut self, due: &mut Wakers) {
+        if let Some(reader) = self.reader.take() {
+            due.push(reader);
+        }
+    }
+
     fn wake(&mut self) {
         if let Some(reader) = self.reader.take() {
             reader.wake();

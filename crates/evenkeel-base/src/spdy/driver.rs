@@ -71,6 +71,13 @@ type End = Result<(), SpdyError>;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
     fn poll(&mut self, shared: &Shared, context: &mut Context<'_>) -> Poll<End> {
+        let polled = self.poll_connection(shared, context);
+        let mut due = shared.lock().take_due();
+        due.wake();
+        polled
+    }
+
+    fn poll_connection(&mut self, shared: &Shared, context: &mut Context<'_>) -> Poll<End> {
         let is_cancelled = {
             let mut state = shared.lock();
             state.register_driver(context.waker());

@@ -46,6 +46,8 @@ pub(super) struct SpdyState {
     outbox_bytes: usize,
     /// Tasks that wait for room to send, or for the end of another stream.
     writers: Wakers,
+    /// Readers whose data has arrived. The driver wakes them once for all frames that it has received, without the lock.
+    due: Wakers,
     /// The unread bytes of all streams.
     unread: usize,
     /// The stream whose data the driver holds.
@@ -97,6 +99,7 @@ impl SpdyState {
             unfinished: None,
             outbox_bytes: 0,
             writers: Wakers::default(),
+            due: Wakers::default(),
             unread: 0,
             held: None,
             driver: None,
@@ -171,7 +174,7 @@ impl SpdyState {
             known.inbound.push(payload);
         }
         known.remote_closed |= fin;
-        known.readers.wake();
+        self.due.append(&mut known.readers);
         FrameReceipt::Accepted
     }
 
@@ -283,6 +286,11 @@ impl SpdyState {
             self.held = None;
             self.wake_driver();
         }
+    }
+
+    /// Takes the readers to wake after frames were received.
+    pub(super) fn take_due(&mut self) -> Wakers {
+        std::mem::take(&mut self.due)
     }
 
     /// Closes the connection after everything that was written.

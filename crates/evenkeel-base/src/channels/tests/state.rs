@@ -1,5 +1,7 @@
 use std::io;
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::Bytes;
 
@@ -139,4 +141,43 @@ fn rcm_015_a_clean_end_is_eof_and_any_other_end_fails_readers_and_writers() {
     let Poll::Ready(Err(error)) = state.poll_read(STDOUT, &mut context()) else { panic!("not the end of the data") };
     assert!(matches!(*error, ChannelError::Closed { code: 1006, .. }));
     assert_eq!(write(&mut state, STDIN, b"x"), Poll::Ready(Err(io::ErrorKind::ConnectionAborted)));
+}
+
+/// Counts how often a task is woken.
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_full_channel_wakes_the_driver_when_it_is_half_empty() {
+    let mut state = SessionState::new(&client(ChannelProtocol::V5));
+    let woken = Arc::new(Count::default());
+    state.register_driver(&Waker::from(Arc::clone(&woken)));
+    let payload = vec![0; INBOUND_LIMIT / 4];
+    for _ in 0..4 {
+        assert_eq!(state.receive(message(STDOUT, &payload)).unwrap(), Receipt::Accepted);
+    }
+    assert!(matches!(state.receive(message(STDOUT, b"held")).unwrap(), Receipt::Full(_)));
+    assert!(read(&mut state, STDOUT).is_ready());
+    assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+    assert!(read(&mut state, STDOUT).is_ready());
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn the_reader_of_several_messages_is_woken_once() {
+    let mut state = SessionState::new(&client(ChannelProtocol::V5));
+    let woken = Arc::new(Count::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    assert!(state.poll_read(STDOUT, &mut Context::from_waker(&waker)).is_pending());
+    assert_eq!(state.receive(message(STDOUT, b"a")).unwrap(), Receipt::Accepted);
+    assert_eq!(state.receive(message(STDOUT, b"b")).unwrap(), Receipt::Accepted);
+    assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+    state.take_due().wake();
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1);
 }
