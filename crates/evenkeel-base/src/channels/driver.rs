@@ -31,7 +31,7 @@ const SERVER_WRITE_TIMEOUT: Duration = Duration::from_secs(4 * 60 * 60);
 /// The longest time for the closing handshake.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The size of the socket's buffers.
-const BUFFER: usize = 64 * 1024;
+const BUFFER: usize = 128 * 1024;
 
 /// The side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

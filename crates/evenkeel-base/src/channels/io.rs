@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{ChannelError, Shared};
@@ -19,28 +19,31 @@ pub struct ChannelReader {
     shared: Arc<Shared>,
     channel: u8,
     /// Received and not yet read.
-    chunk: Bytes,
+    chunk: BytesMut,
 }
 
 impl ChannelReader {
     pub(super) fn new(shared: Arc<Shared>, channel: u8) -> Self {
-        ChannelReader { shared, channel, chunk: Bytes::new() }
+        ChannelReader { shared, channel, chunk: BytesMut::new() }
     }
 
     /// Returns the next bytes; `None` at the end. Cancel safe: nothing is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<Result<Bytes, Arc<ChannelError>>> {
-        if !self.chunk.is_empty() {
-            return Some(Ok(std::mem::take(&mut self.chunk)));
+        if self.chunk.is_empty() {
+            let read = poll_fn(|context| self.shared.lock().poll_read(self.channel, &mut self.chunk, context)).await;
+            if let Err(error) = read {
+                return Some(Err(error));
+            }
         }
-        poll_fn(|context| self.shared.lock().poll_read(self.channel, context)).await.transpose()
+        let chunk = self.chunk.split().freeze();
+        (!chunk.is_empty()).then_some(Ok(chunk))
     }
 
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.chunk.is_empty() {
-            let read = ready!(self.shared.lock().poll_read(self.channel, context));
-            self.chunk = read.map_err(|error| error.to_io())?.unwrap_or_default();
+        if !self.chunk.is_empty() {
+            return Poll::Ready(Ok(()));
         }
-        Poll::Ready(Ok(()))
+        self.shared.lock().poll_read(self.channel, &mut self.chunk, context).map_err(|error| error.to_io())
     }
 }
 
@@ -48,7 +51,8 @@ impl AsyncRead for ChannelReader {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_chunk(context))?;
         let length = into.remaining().min(self.chunk.len());
-        into.put_slice(&self.chunk.split_to(length));
+        into.put_slice(self.chunk.get(..length).unwrap_or_default());
+        self.chunk.advance(length);
         Poll::Ready(Ok(()))
     }
 }

@@ -13,7 +13,8 @@
 //! # Guarantees
 //!
 //! - Memory is bounded: an unread channel buffers [`INBOUND_LIMIT`] bytes and one message. Then the driver stops reading the
-//!   socket, so that the peer has to wait. Writers wait while the outbox has [`OUTBOX_LIMIT`] bytes.
+//!   socket, so that the peer has to wait. A reader takes the whole buffer, so that it has as much again while it is stopped.
+//!   Writers wait while the outbox has [`OUTBOX_LIMIT`] bytes.
 //! - A reader that is dropped does not stop the others: its data is discarded.
 //! - A channel ends without an error only if the peer closed it, or closed the connection with code 1000.
 //! - Dropping the [`Session`] closes the connection. All handles fail from then on.

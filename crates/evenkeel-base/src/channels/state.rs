@@ -34,8 +34,9 @@ pub(super) struct SessionState {
 #[derive(Debug)]
 struct Inbound {
     id: u8,
-    chunks: VecDeque<Bytes>,
-    bytes: usize,
+    /// Received and not yet read. Messages are copied, so that they do not keep the socket's buffer. The reader exchanges it
+    /// for an empty one, so that both are reused.
+    unread: BytesMut,
     /// Whether the peer closed the channel.
     closed: bool,
     /// Whether the driver holds a message until there is room.
@@ -64,8 +65,7 @@ impl SessionState {
     pub(super) fn new(settings: &SessionSettings) -> Self {
         let inbound = |id: &u8| Inbound {
             id: *id,
-            chunks: VecDeque::new(),
-            bytes: 0,
+            unread: BytesMut::new(),
             closed: false,
             full: false,
             discarded: false,
@@ -103,35 +103,33 @@ impl SessionState {
         if channel.discarded || channel.closed || message.len() == 1 {
             return Ok(Receipt::Accepted);
         }
-        channel.full = channel.bytes >= INBOUND_LIMIT;
+        channel.full = channel.unread.len() >= INBOUND_LIMIT;
         if channel.full {
             return Ok(Receipt::Full(message));
         }
-        channel.bytes += message.len() - 1;
-        channel.chunks.push_back(message.slice(1..));
+        channel.unread.extend_from_slice(message.get(1..).unwrap_or_default());
         channel.notify(&mut self.due);
         Ok(Receipt::Accepted)
     }
 
-    /// Reads the next bytes of a channel; `None` at its end.
+    /// Exchanges an empty buffer for everything that is unread. The buffer remains empty at the end of the channel.
     pub(super) fn poll_read(
         &mut self,
         id: u8,
+        empty: &mut BytesMut,
         context: &mut Context<'_>,
-    ) -> Poll<Result<Option<Bytes>, Arc<ChannelError>>> {
-        let Some(channel) = find(&mut self.inbound, id) else { return Poll::Ready(Ok(None)) };
-        if let Some(chunk) = channel.chunks.pop_front() {
-            channel.bytes -= chunk.len();
-            // Half a buffer at a time: one task would wake the other for every message.
-            if channel.full && channel.bytes <= INBOUND_LIMIT / 2 {
-                channel.full = false;
+    ) -> Poll<Result<(), Arc<ChannelError>>> {
+        let Some(channel) = find(&mut self.inbound, id) else { return Poll::Ready(Ok(())) };
+        if !channel.unread.is_empty() {
+            std::mem::swap(&mut channel.unread, empty);
+            if std::mem::take(&mut channel.full) {
                 self.wake_driver();
             }
-            return Poll::Ready(Ok(Some(chunk)));
+            return Poll::Ready(Ok(()));
         }
         match &self.end {
-            _ if channel.closed => Poll::Ready(Ok(None)),
-            Some(Ok(())) => Poll::Ready(Ok(None)),
+            _ if channel.closed => Poll::Ready(Ok(())),
+            Some(Ok(())) => Poll::Ready(Ok(())),
             Some(Err(error)) => Poll::Ready(Err(Arc::clone(error))),
             None => {
                 channel.reader = Some(context.waker().clone());
@@ -144,8 +142,7 @@ impl SessionState {
     pub(super) fn discard(&mut self, id: u8) {
         if let Some(channel) = find(&mut self.inbound, id) {
             channel.discarded = true;
-            channel.chunks.clear();
-            channel.bytes = 0;
+            channel.unread = BytesMut::new();
             channel.full = false;
             channel.reader = None;
             self.wake_driver();
