@@ -15,6 +15,7 @@
 //! | [`LAST_RESOURCE_VERSION`] | `name` | the resource version that was reached, if it is a number |
 //! | [`RELISTS`] | `name` | relists after a failure |
 //! | [`DECODE_FAILURES`] | `name` | unreadable objects and events |
+//! | [`STALLS`] | `name` | reports of requests without progress for 10 s, 30 s, 70 s, … |
 //! | [`LAST_RECEIVED`] | `name` | when the server last sent something, in seconds since 1970 |
 //!
 //! `name` is the reflector's, which is the informer's. Informers have these too, each with the labels `name`, `group`,
@@ -26,6 +27,7 @@
 //! | [`PROCESSING_LATENCY`] | seconds to apply a batch of deltas and distribute the notifications |
 //! | [`STORE_RESOURCE_VERSION`] | the last 15 digits of the store's resource version |
 //! | [`STORE_OBJECTS`], [`STORE_BYTES`] | objects in the store, and the bytes of their payloads |
+//! | [`CONSISTENCY_CHECKS`] | consistency checks, with the label `result`: `consistent`, `inconsistent`, `inconclusive` |
 //! | [`HANDLER_PENDING`] | pending notifications of a handler |
 //! | [`HANDLER_LAG`] | age of the oldest pending notification in seconds |
 //! | [`HANDLER_PANICS`] | panics of a handler |
@@ -43,8 +45,8 @@ use ::metrics::{
 };
 
 pub use crate::informer::metrics::{
-    HANDLER_LAG, HANDLER_PANICS, HANDLER_PENDING, LATENCY_BUCKETS, PROCESSING_LATENCY, QUEUED_ITEMS, STORE_BYTES,
-    STORE_OBJECTS, STORE_RESOURCE_VERSION,
+    CONSISTENCY_CHECKS, HANDLER_LAG, HANDLER_PANICS, HANDLER_PENDING, LATENCY_BUCKETS, PROCESSING_LATENCY,
+    QUEUED_ITEMS, STORE_BYTES, STORE_OBJECTS, STORE_RESOURCE_VERSION,
 };
 
 /// Counts lists.
@@ -67,6 +69,8 @@ pub const LAST_RESOURCE_VERSION: &str = "reflector_last_resource_version";
 pub const RELISTS: &str = "reflector_relists_total";
 /// Counts unreadable objects and events.
 pub const DECODE_FAILURES: &str = "reflector_decode_failures_total";
+/// Counts reports of requests without progress.
+pub const STALLS: &str = "reflector_stalls_total";
 /// Gauge of the time of the last response or event of the server.
 pub const LAST_RECEIVED: &str = "reflector_last_received_timestamp_seconds";
 
@@ -83,6 +87,7 @@ pub fn describe() {
     describe_gauge!(LAST_RESOURCE_VERSION, Unit::Count, "The resource version that was reached.");
     describe_counter!(RELISTS, Unit::Count, "Relists after a failure.");
     describe_counter!(DECODE_FAILURES, Unit::Count, "Unreadable objects and events.");
+    describe_counter!(STALLS, Unit::Count, "Reports of requests without progress.");
     describe_gauge!(LAST_RECEIVED, Unit::Seconds, "When the server last sent something, in seconds since 1970.");
 }
 
@@ -125,20 +130,21 @@ pub(crate) enum ReflectorCounter {
     Watches,
     ShortWatches,
     DecodeFailures,
+    Stalls,
 }
 
 /// The names of the counters, in the order of [`ReflectorCounter`].
-const COUNTERS: [&str; 5] = [LISTS, RELISTS, WATCHES, SHORT_WATCHES, DECODE_FAILURES];
+const COUNTERS: [&str; 6] = [LISTS, RELISTS, WATCHES, SHORT_WATCHES, DECODE_FAILURES, STALLS];
 
 /// The metrics of one reflector.
 pub(crate) struct ReflectorMetrics {
     /// The counts so far, for a recorder that is installed late.
-    totals: Arc<[AtomicU64; 5]>,
+    totals: Arc<[AtomicU64; 6]>,
     handles: PerRecorder<ReflectorHandles>,
 }
 
 struct ReflectorHandles {
-    counters: [Counter; 5],
+    counters: [Counter; 6],
     list_duration: Histogram,
     items_per_list: Histogram,
     watch_duration: Histogram,
@@ -150,7 +156,7 @@ struct ReflectorHandles {
 impl ReflectorMetrics {
     pub(crate) fn new(name: &str) -> Self {
         let name = SharedString::from_owned(name.to_owned());
-        let totals: Arc<[AtomicU64; 5]> = Arc::default();
+        let totals: Arc<[AtomicU64; 6]> = Arc::default();
         let known = Arc::clone(&totals);
         let handles = PerRecorder::new(move || {
             describe();

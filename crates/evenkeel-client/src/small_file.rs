@@ -8,10 +8,20 @@ use zeroize::Zeroizing;
 
 /// Returns the content of a regular file of at most `limit` bytes. The memory is overwritten on drop.
 ///
-/// Pipes and devices are rejected before they are opened: opening a pipe blocks until a writer opens it, and neither
-/// could be read again. Blocks the thread for as long as the file system takes.
+/// Blocks the thread for as long as the file system takes.
 pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Zeroizing<Vec<u8>>> {
-    let refuse = |problem: String| Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+    let content = read_up_to(path, limit.saturating_add(1))?;
+    if content.len() as u64 > limit {
+        return refuse(format!("it is larger than {limit} bytes"));
+    }
+    Ok(content)
+}
+
+/// Returns the first `limit` bytes of a regular file. The memory is overwritten on drop.
+///
+/// Pipes and devices are rejected before they are opened: opening a pipe blocks until a writer opens it, and neither
+/// could be read again.
+pub(crate) fn read_up_to(path: &Path, limit: u64) -> io::Result<Zeroizing<Vec<u8>>> {
     if !std::fs::metadata(path)?.is_file() {
         return refuse("it is not a regular file".into());
     }
@@ -22,13 +32,14 @@ pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Zeroizing<Vec<u8>>> {
         return refuse("it is not a regular file".into());
     }
     // Allocated at full size, so that growing leaves no buffer with secrets behind.
-    let room = usize::try_from(metadata.len().min(limit)).unwrap_or(0).saturating_add(1);
+    let room = usize::try_from(metadata.len().saturating_add(1).min(limit)).unwrap_or(0);
     let mut content = Zeroizing::new(Vec::with_capacity(room));
-    file.take(limit.saturating_add(1)).read_to_end(&mut content)?;
-    if content.len() as u64 > limit {
-        return refuse(format!("it is larger than {limit} bytes"));
-    }
+    file.take(limit).read_to_end(&mut content)?;
     Ok(content)
+}
+
+fn refuse<T>(problem: String) -> io::Result<T> {
+    Err(io::Error::new(io::ErrorKind::InvalidData, problem))
 }
 
 #[cfg(test)]

@@ -85,6 +85,11 @@ impl InformerFactoryBuilder {
         self.all(|options| options.wire(wire))
     }
 
+    /// Sets how often informers check their stores against the server: see [`InformerOptions::check_consistency`].
+    pub fn check_consistency(self, interval: Duration) -> Self {
+        self.all(|options| options.check_consistency(interval))
+    }
+
     /// Sets a function that changes objects of all kinds before they are stored, such as
     /// [`drop_managed_fields`](crate::transform::drop_managed_fields). See [`InformerOptions::transform`].
     pub fn transform_all(self, transform: impl Fn(Object) -> Result<Object, BoxError> + Send + Sync + 'static) -> Self {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::mpsc;
+
 use super::observe::{InformerEvent, Notify};
 use super::process_loop::ProcessLoop;
 use super::shared::{InformerShared, Parts, StopMode, TaskGuard};
@@ -9,17 +11,20 @@ use super::shared::{InformerShared, Parts, StopMode, TaskGuard};
 /// Runs the reflector until the informer is stopped.
 pub(super) async fn drive(guard: DriverGuard) {
     let shared = Arc::clone(&guard.shared);
-    let Some(Parts { reflector, queue }) = shared.take_parts() else { return };
+    let Some(Parts { reflector, queue, checker, checks }) = shared.take_parts() else { return };
     let observers = Arc::clone(&shared.observers);
     let reflector = reflector.observe_errors(move |failure| observers.notify(InformerEvent::Failed(failure)));
     let mut reflector = reflector.resync_period(shared.processor().check_period()).build();
     shared.watch_reflector(reflector.status());
-    let mut process_loop = ProcessLoop::new(Arc::clone(&shared), queue);
+    let (repair, repairs) = mpsc::channel(1);
+    let mut process_loop = ProcessLoop::new(Arc::clone(&shared), queue, repairs);
     let mut stop_mode = shared.watch_stop_mode();
     tokio::select! {
         biased;
         _ = stop_mode.wait_for(|mode| *mode != StopMode::KeepRunning) => {}
         () = reflector.run(&mut process_loop) => {}
+        // After the reflector, in the same task: the store is then at the version that the reflector has reached.
+        () = checker.run(&shared, checks, repair) => {}
     }
 }
 

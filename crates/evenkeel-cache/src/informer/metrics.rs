@@ -23,6 +23,8 @@ pub const STORE_RESOURCE_VERSION: &str = "informer_store_resource_version";
 pub const STORE_OBJECTS: &str = "informer_store_objects";
 /// Shows how many bytes the payloads of the objects in the store have.
 pub const STORE_BYTES: &str = "informer_store_payload_bytes";
+/// Counts consistency checks.
+pub const CONSISTENCY_CHECKS: &str = "informer_consistency_checks_total";
 /// Gauge of the pending notifications of a handler.
 pub const HANDLER_PENDING: &str = "informer_handler_pending_notifications";
 /// Gauge of the age of the oldest pending notification.
@@ -40,6 +42,7 @@ pub(crate) fn describe() {
     describe_gauge!(STORE_RESOURCE_VERSION, Unit::Count, "The last 15 digits of the version that the store reached.");
     describe_gauge!(STORE_OBJECTS, Unit::Count, "Number of objects in the store.");
     describe_gauge!(STORE_BYTES, Unit::Bytes, "Bytes of the payloads in the store.");
+    describe_counter!(CONSISTENCY_CHECKS, Unit::Count, "Consistency checks, by result.");
     describe_gauge!(HANDLER_PENDING, Unit::Count, "Pending notifications of a handler.");
     describe_gauge!(HANDLER_LAG, Unit::Seconds, "Age of the oldest pending notification of a handler.");
     describe_counter!(HANDLER_PANICS, Unit::Count, "Calls of handlers that panicked.");
@@ -156,6 +159,13 @@ impl Drop for InformerMetrics {
             gauge.set(0.0);
         }
     }
+}
+
+/// Counts a consistency check with this result.
+pub(super) fn count_consistency_check(identity: &Identity, result: &'static str) {
+    let mut labels = identity.labels.clone();
+    labels.push(Label::from_static_parts("result", result));
+    counter!(CONSISTENCY_CHECKS, labels).increment(1);
 }
 
 /// The last fifteen digits of a version, as a number; 0 for the empty one, and `None` for what is not a number.

@@ -1,5 +1,6 @@
 //! [`SharedInformer`]: one reflector, one store, any number of handlers.
 
+mod consistency;
 mod driver;
 mod listener;
 pub(crate) mod metrics;
@@ -24,6 +25,7 @@ use std::sync::atomic::Ordering;
 
 use evenkeel_core::{ResourceInfo, ResourceVersion};
 
+use self::consistency::ConsistencyChecker;
 use self::driver::DriverGuard;
 use self::listener::{Callback, Listener};
 use self::metrics::{HandlerMetrics, Identity};
@@ -39,6 +41,7 @@ use crate::source::{BoxFuture, ListerWatcher};
 use crate::store::{Index, IndexError, NAMESPACE_INDEX, Table};
 use crate::{Event, Indexer};
 
+pub use self::consistency::{ConsistencyOutcome, ConsistencyReport};
 pub use self::listener::Lag;
 pub use self::options::{InformerOptions, QueueKind};
 pub use self::registration::{Registration, Stopped};
@@ -196,6 +199,36 @@ impl<K> SharedInformer<K> {
         self.shared.observers.register(Box::new(observer))
     }
 
+    /// Compares the store with a list of exactly its resource version, and relists if they differ.
+    ///
+    /// # Guarantees
+    /// - The comparison is of one version: changes during the check cause no difference. If the server no longer has that version,
+    ///   or does not support exact lists, the outcome is [`Inconclusive`](ConsistencyOutcome::Inconclusive).
+    /// - When this returns [`Inconsistent`](ConsistencyOutcome::Inconsistent), a relist without a version is due. It delivers the
+    ///   difference to the handlers.
+    /// - The check holds sixteen bytes per object and one page. Checks run one at a time; calls that wait for the same check
+    ///   receive the same report.
+    /// - Every report is logged, counted in [`CONSISTENCY_CHECKS`](crate::metrics::CONSISTENCY_CHECKS) and part of the
+    ///   [`status`](Self::status).
+    ///
+    /// # Not guaranteed
+    /// Objects are compared by key and resource version, not by contents: the server assigns a new version to every change.
+    ///
+    /// ```
+    /// # use evenkeel_cache::SharedInformer;
+    /// use evenkeel_cache::informer::ConsistencyOutcome;
+    ///
+    /// # async fn example<K: 'static>(informer: &SharedInformer<K>) {
+    /// let report = informer.check_consistency().await;
+    /// if let ConsistencyOutcome::Inconsistent { examples, .. } = &report.outcome {
+    ///     println!("{report}, such as {examples:?}");
+    /// }
+    /// # }
+    /// ```
+    pub async fn check_consistency(&self) -> ConsistencyReport {
+        self.shared.check_consistency().await
+    }
+
     /// Returns the state of the informer at this moment.
     pub fn status(&self) -> InformerStatus {
         self.shared.status()
@@ -226,7 +259,15 @@ impl<K: 'static> SharedInformer<K> {
             QueueKind::Keyed => DeltaFifo::new().into(),
         };
         let identity = Identity::new(&name, info);
-        let reflector = Reflector::builder(Arc::new(source), Arc::clone(info)).name(identity.name());
+        let source: Arc<dyn ListerWatcher> = Arc::new(source);
+        let checker = ConsistencyChecker {
+            source: Arc::clone(&source),
+            resource: Arc::clone(info),
+            transform: options.transform.clone(),
+            limits: options.list_limits(),
+            interval: options.check_interval.filter(|interval| !interval.is_zero()),
+        };
+        let reflector = Reflector::builder(source, Arc::clone(info)).name(identity.name());
         let reflector = options.reflector(reflector);
         let mut indexes = options.indexes;
         if indexes.iter().any(|index| index.name() == NAMESPACE_INDEX) {
@@ -239,8 +280,9 @@ impl<K: 'static> SharedInformer<K> {
         indexes.push(Index::namespace());
         let table = Arc::new(Table::new(indexes));
         let processor = Processor::new(options.resync.unwrap_or_default());
-        let parts = Parts { reflector, queue };
-        let shared = InformerShared::new(name, identity, Arc::clone(info), table, processor, parts);
+        let (check, checks) = consistency::requests();
+        let parts = Parts { reflector, queue, checker, checks };
+        let shared = InformerShared::new(name, identity, Arc::clone(info), table, processor, parts, check);
         SharedInformer { shared: Arc::new(shared), kind: PhantomData }
     }
 

@@ -10,6 +10,7 @@ use evenkeel_client::Wire;
 use evenkeel_core::{Obj, Untyped};
 
 use crate::Object;
+use crate::reflector::limits::ListLimits;
 use crate::reflector::{Backoff, ErrorHandler, OnTransformError, ReflectorBuilder, ReflectorFailure, Transform};
 use crate::source::BoxError;
 use crate::store::Index;
@@ -59,6 +60,9 @@ pub struct InformerOptions<K> {
     pub(crate) watch_list: Option<bool>,
     pub(crate) page_size: Option<u32>,
     pub(crate) backoff: Option<Backoff>,
+    pub(crate) max_list_objects: Option<usize>,
+    pub(crate) max_list_bytes: Option<usize>,
+    pub(crate) check_interval: Option<Duration>,
     #[cfg(feature = "client")]
     pub(crate) selection: Selection,
     kind: PhantomData<fn() -> K>,
@@ -160,6 +164,37 @@ impl<K: 'static> InformerOptions<K> {
         self
     }
 
+    /// Sets the maximal number of objects of a list, over all its pages or initial events. Default: a million. A larger list
+    /// fails and is retried with backoff; the store stays as it is.
+    pub fn max_list_objects(mut self, objects: usize) -> Self {
+        self.max_list_objects = Some(objects);
+        self
+    }
+
+    /// Sets the maximal bytes of the objects of a list as they are stored, over all its pages or initial events. Default: 2 GiB. A
+    /// larger list fails and is retried with backoff; the store stays as it is.
+    pub fn max_list_bytes(mut self, bytes: usize) -> Self {
+        self.max_list_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets how often the informer [checks](crate::SharedInformer::check_consistency) its store against a list of exactly its
+    /// version. Zero, the default, disables the checks. Each costs the server a list; a random tenth of the interval is added, so
+    /// that informers do not check together.
+    pub fn check_consistency(mut self, interval: Duration) -> Self {
+        self.check_interval = Some(interval);
+        self
+    }
+
+    /// Returns the limits of a list.
+    pub(super) fn list_limits(&self) -> ListLimits {
+        let defaults = ListLimits::default();
+        ListLimits {
+            objects: self.max_list_objects.unwrap_or(defaults.objects),
+            bytes: self.max_list_bytes.unwrap_or(defaults.bytes),
+        }
+    }
+
     /// Applies the options of the reflector.
     pub(super) fn reflector(&self, mut reflector: ReflectorBuilder) -> ReflectorBuilder {
         if let Some(transform) = self.transform.clone() {
@@ -183,7 +218,8 @@ impl<K: 'static> InformerOptions<K> {
         if let Some(backoff) = self.backoff {
             reflector = reflector.backoff(backoff);
         }
-        reflector
+        let ListLimits { objects, bytes } = self.list_limits();
+        reflector.max_list_objects(objects).max_list_bytes(bytes)
     }
 }
 
@@ -228,6 +264,9 @@ impl<K: 'static> InformerOptions<K> {
             watch_list,
             page_size,
             backoff,
+            max_list_objects,
+            max_list_bytes,
+            check_interval,
             selection,
             kind: PhantomData,
         } = self;
@@ -243,6 +282,9 @@ impl<K: 'static> InformerOptions<K> {
             watch_list,
             page_size,
             backoff,
+            max_list_objects,
+            max_list_bytes,
+            check_interval,
             selection,
             kind: PhantomData,
         }
@@ -265,6 +307,9 @@ impl<K: 'static> InformerOptions<K> {
             watch_list: self.watch_list.or(defaults.watch_list),
             page_size: self.page_size.or(defaults.page_size),
             backoff: self.backoff.or(defaults.backoff),
+            max_list_objects: self.max_list_objects.or(defaults.max_list_objects),
+            max_list_bytes: self.max_list_bytes.or(defaults.max_list_bytes),
+            check_interval: self.check_interval.or(defaults.check_interval),
             selection: Selection {
                 namespace: own.namespace.or_else(|| all.namespace.clone()),
                 labels: own.labels.or_else(|| all.labels.clone()),
@@ -290,6 +335,9 @@ impl<K> Default for InformerOptions<K> {
             watch_list: None,
             page_size: None,
             backoff: None,
+            max_list_objects: None,
+            max_list_bytes: None,
+            check_interval: None,
             #[cfg(feature = "client")]
             selection: Selection::default(),
             kind: PhantomData,
@@ -311,6 +359,9 @@ impl<K> Clone for InformerOptions<K> {
             watch_list: self.watch_list,
             page_size: self.page_size,
             backoff: self.backoff,
+            max_list_objects: self.max_list_objects,
+            max_list_bytes: self.max_list_bytes,
+            check_interval: self.check_interval,
             #[cfg(feature = "client")]
             selection: self.selection.clone(),
             kind: PhantomData,

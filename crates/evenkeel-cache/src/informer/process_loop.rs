@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use evenkeel_core::ObjectKey;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::metrics::InformerMetrics;
@@ -25,12 +26,14 @@ pub(super) struct ProcessLoop {
     queue: DeltaQueue,
     synced: bool,
     metrics: InformerMetrics,
+    /// Requests of the consistency check.
+    repairs: mpsc::Receiver<SinkRequest>,
 }
 
 impl ProcessLoop {
-    pub(super) fn new(shared: Arc<InformerShared>, queue: DeltaQueue) -> Self {
+    pub(super) fn new(shared: Arc<InformerShared>, queue: DeltaQueue, repairs: mpsc::Receiver<SinkRequest>) -> Self {
         let metrics = InformerMetrics::new(&shared.identity);
-        ProcessLoop { shared, queue, synced: false, metrics }
+        ProcessLoop { shared, queue, synced: false, metrics, repairs }
     }
 
     /// Applies all queued deltas.
@@ -83,6 +86,10 @@ impl ProcessLoop {
 
 impl DeltaSink for ProcessLoop {
     fn push(&mut self, delta: Delta) -> Result<(), SinkError> {
+        if let Delta::ReplacedAll { .. } = delta {
+            // This list repairs what an earlier check found.
+            while self.repairs.try_recv().is_ok() {}
+        }
         match &delta {
             Delta::SyncAll => {
                 self.process();
@@ -106,6 +113,9 @@ impl DeltaSink for ProcessLoop {
     }
 
     fn poll_request(&mut self, context: &mut Context<'_>) -> Poll<SinkRequest> {
+        if let Poll::Ready(Some(repair)) = self.repairs.poll_recv(context) {
+            return Poll::Ready(repair);
+        }
         let period = ready!(self.shared.processor().poll_check_period(context));
         Poll::Ready(SinkRequest::ResyncPeriod(period))
     }

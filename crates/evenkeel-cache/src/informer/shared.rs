@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use evenkeel_core::{Obj, ResourceInfo, ResourceVersion, Untyped};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+use super::consistency::{CheckRequest, ConsistencyChecker, ConsistencyReport};
 use super::listener::{self, Lag, Listener};
 use super::metrics::Identity;
 use super::observe::Observers;
@@ -37,6 +38,8 @@ pub(crate) struct InformerShared {
     pub(super) subscriptions: AtomicUsize,
     parts: Mutex<Option<Parts>>,
     reflector: OnceLock<ReflectorStatus>,
+    checks: mpsc::Sender<CheckRequest>,
+    last_check: Mutex<Option<ConsistencyReport>>,
     pub(super) observers: Arc<Observers>,
 }
 
@@ -44,6 +47,9 @@ pub(crate) struct InformerShared {
 pub(super) struct Parts {
     pub(super) reflector: ReflectorBuilder,
     pub(super) queue: DeltaQueue,
+    pub(super) checker: ConsistencyChecker,
+    /// Requests for consistency checks.
+    pub(super) checks: mpsc::Receiver<CheckRequest>,
 }
 
 /// How far an informer is.
@@ -113,6 +119,7 @@ impl InformerShared {
         table: Arc<Table>,
         processor: Processor,
         parts: Parts,
+        checks: mpsc::Sender<CheckRequest>,
     ) -> Self {
         InformerShared {
             identity,
@@ -128,6 +135,8 @@ impl InformerShared {
             subscriptions: AtomicUsize::new(0),
             parts: Mutex::new(Some(parts)),
             reflector: OnceLock::new(),
+            checks,
+            last_check: Mutex::new(None),
             observers: Arc::default(),
         }
     }
@@ -326,6 +335,22 @@ impl InformerShared {
         ResourceVersion::new(&version)
     }
 
+    /// Has the driver check the consistency of the store.
+    pub(super) async fn check_consistency(&self) -> ConsistencyReport {
+        let inconclusive = |reason: &str| ConsistencyReport::inconclusive(String::new(), 0, reason.to_owned());
+        if self.lifecycle().phase != InformerPhase::Running {
+            return inconclusive("the informer does not run");
+        }
+        let (sender, report) = oneshot::channel();
+        // A driver that has stopped drops the receiver, or the sender of the report.
+        let _ = self.checks.send(sender).await;
+        report.await.unwrap_or_else(|_| inconclusive("the informer stopped"))
+    }
+
+    pub(super) fn set_last_check(&self, report: ConsistencyReport) {
+        *self.last_check.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+    }
+
     pub(super) fn status(&self) -> InformerStatus {
         let lifecycle = self.lifecycle();
         let mut handlers = BTreeMap::<String, Lag>::new();
@@ -342,6 +367,7 @@ impl InformerShared {
             store_resource_version: self.table.version().as_str().to_owned(),
             queued: self.queued.load(Ordering::Relaxed),
             reflector: self.reflector.get().map(ReflectorStatus::report).unwrap_or_default(),
+            consistency: self.last_check.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             handlers,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::consistency::ConsistencyReport;
 use super::listener::Lag;
 use crate::reflector::ReflectorReport;
 
@@ -25,6 +26,8 @@ pub struct InformerStatus {
     pub queued: usize,
     /// State of the reflector, and its number of lists and watches.
     pub reflector: ReflectorReport,
+    /// The last consistency check, if there was one.
+    pub consistency: Option<ConsistencyReport>,
     /// Lag of each handler. The lags of handlers of the same name are added.
     pub handlers: BTreeMap<String, Lag>,
 }

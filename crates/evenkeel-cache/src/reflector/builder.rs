@@ -11,6 +11,7 @@ use super::backoff::Backoff;
 use super::driver::Driver;
 use super::error::{ErrorHandler, ReflectorFailure, log_failure};
 use super::ingest::{Ingest, OnTransformError, Transform};
+use super::limits::ListLimits;
 use super::machine::{MIN_WATCH_TIMEOUT, ReflectorMachine, ReflectorSettings};
 use super::status::ReflectorStatus;
 use crate::Object;
@@ -31,6 +32,7 @@ pub struct ReflectorBuilder {
     on_error: ErrorHandler,
     check_consistency: bool,
     pack: bool,
+    limits: ListLimits,
 }
 
 impl ReflectorBuilder {
@@ -54,6 +56,7 @@ impl ReflectorBuilder {
             on_error: Arc::new(log_failure),
             check_consistency: false,
             pack: true,
+            limits: ListLimits::default(),
         }
     }
 
@@ -76,6 +79,20 @@ impl ReflectorBuilder {
     /// unless the server has served one in pages before.
     pub fn page_size(mut self, objects: u32) -> Self {
         self.settings.page_size = objects;
+        self
+    }
+
+    /// Sets the maximal number of objects of a list, over all pages or initial events. The default is a million. A larger list
+    /// fails and is retried with backoff; the store stays as it is.
+    pub fn max_list_objects(mut self, objects: usize) -> Self {
+        self.limits.objects = objects;
+        self
+    }
+
+    /// Sets the maximal bytes of the objects of a list as they are stored, over all pages or initial events. The default is 2 GiB.
+    /// A larger list fails and is retried with backoff; the store stays as it is.
+    pub fn max_list_bytes(mut self, bytes: usize) -> Self {
+        self.limits.bytes = bytes;
         self
     }
 
@@ -185,7 +202,10 @@ impl ReflectorBuilder {
                 check_consistency: self.check_consistency,
                 consistency_check: None,
                 listed: Vec::new(),
+                listed_bytes: 0,
+                limits: self.limits,
                 list_started: None,
+                long_list: None,
                 is_closed: false,
             },
         }

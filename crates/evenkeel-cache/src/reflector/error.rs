@@ -81,8 +81,38 @@ pub enum ReflectorError {
         timeout: Duration,
     },
     /// A continue token of a list repeats.
-    #[error("endless list: a page continues with itself")]
+    #[error("endless list: a continue token repeats")]
     EndlessList,
+    /// Page after page of a list has no objects.
+    #[error("endless list: {pages} pages have no objects")]
+    EmptyPages {
+        /// The number of pages without objects.
+        pages: u32,
+    },
+    /// A list has more objects or bytes than allowed, over all its pages or initial events.
+    #[error(
+        "the list exceeds {max_objects} objects or {max_bytes} bytes ({objects} objects, {bytes} bytes so far); select fewer \
+         objects, or raise `max_list_objects` and `max_list_bytes`"
+    )]
+    ListTooLarge {
+        /// The number of objects so far.
+        objects: usize,
+        /// The bytes of their payloads, as they are stored.
+        bytes: usize,
+        /// The maximal number of objects.
+        max_objects: usize,
+        /// The maximal bytes.
+        max_bytes: usize,
+    },
+    /// A WatchList sent neither a new object nor the bookmark that ends the initial events for so long that the reflector lists
+    /// instead.
+    #[error(
+        "the WatchList made no progress for {waited:?}: no new object, and no bookmark that ends the initial events"
+    )]
+    NoBookmark {
+        /// The time without progress.
+        waited: Duration,
+    },
     /// The sink did not accept a delta.
     #[error("failed to write: {0}")]
     Sink(#[source] SinkError),
@@ -126,16 +156,16 @@ pub enum ReflectorError {
     /// An object was unreadable some time ago. It may have been deleted, so the reflector relists.
     #[error("an object was unreadable and may have been deleted")]
     PerhapsDeleted,
-    /// The initial events of a WatchList differ from a list of the same version.
+    /// The stored objects, or the initial events of a WatchList, differ from a list of the same version.
     #[error(
-        "streamed objects differ from the list at version {version}: {missing} missing, {extra} extra, {other} in another state"
+        "objects differ from the list at version {version}: {missing} missing, {extra} extra, {other} in another state"
     )]
     Inconsistent {
         /// The version.
         version: String,
         /// The number of objects that only the list has.
         missing: usize,
-        /// The number of objects that only the stream had.
+        /// The number of objects that the list does not have.
         extra: usize,
         /// The number of objects in another state.
         other: usize,
@@ -223,9 +253,10 @@ fn log_level(error: &ReflectorError) -> LogLevel {
         | ReflectorError::VeryShortWatch
         | ReflectorError::HastyWatch => LogLevel::Debug,
         one if one.is_about_one_object() => LogLevel::Warn,
-        ReflectorError::Silent { .. } | ReflectorError::Overdue { .. } | ReflectorError::PerhapsDeleted => {
-            LogLevel::Warn
-        }
+        ReflectorError::Silent { .. }
+        | ReflectorError::Overdue { .. }
+        | ReflectorError::PerhapsDeleted
+        | ReflectorError::NoBookmark { .. } => LogLevel::Warn,
         _ => LogLevel::Error,
     }
 }

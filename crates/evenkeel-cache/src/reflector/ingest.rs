@@ -81,11 +81,10 @@ impl Ingest {
     /// Prepares an object of a list. An object whose state is stored already is the stored one.
     ///
     /// # Errors
-    /// If the policy is [`OnTransformError::Fail`] and the transform failed.
+    /// If the object is of another kind, or if the policy is [`OnTransformError::Fail`] and the transform failed.
     pub(super) fn listed(&mut self, object: Object, sink: &dyn DeltaSink) -> Result<Ingested<Object>, ReflectorError> {
-        if let Err(other_kind) = self.check(&object) {
-            return Ok(Ingested { accepted: None, error: Some(other_kind) });
-        }
+        // Leaving it out would delete what the list should have contained.
+        self.check(&object)?;
         let known = sink.known(object.key());
         match known {
             Some(known) if known.is_same_state_as(&object) => Ok(Ingested::accepted(known)),
@@ -141,7 +140,8 @@ impl Ingest {
     }
 }
 
-fn apply(transform: &Transform, object: Object) -> Result<Object, ReflectorError> {
+/// Applies a transform to an object.
+pub(crate) fn apply(transform: &Transform, object: Object) -> Result<Object, ReflectorError> {
     let key = object.key().clone();
     // A transform that panics is contained: its object is one that cannot be transformed.
     let transformed = match catch_unwind(AssertUnwindSafe(|| transform(object))) {

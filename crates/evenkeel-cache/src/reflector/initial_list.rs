@@ -25,6 +25,8 @@ pub(super) struct InitialList {
     slots: HashTable<InitialSlot>,
     hasher: RandomState,
     objects: Vec<Option<Object>>,
+    /// The bytes of the objects' payloads.
+    bytes: usize,
     /// The versions of all objects, for the consistency check.
     versions: Option<ObjectVersions>,
 }
@@ -60,16 +62,24 @@ impl InitialList {
         self.versions.take()
     }
 
-    /// Adds or replaces an object.
-    pub(super) fn put(&mut self, object: Object) {
+    /// Returns the number of objects, removed ones included, and the bytes of their payloads.
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.objects.len(), self.bytes)
+    }
+
+    /// Adds or replaces an object. Returns whether it was added.
+    pub(super) fn put(&mut self, object: Object) -> bool {
+        self.bytes += object.payload_bytes();
         let hash = self.hash(object.key());
         let spread = InitialSlot { hash, index: 0 }.spread();
         let is_same = |slot: &InitialSlot| slot.hash == hash && key_at(&self.objects, slot) == Some(object.key());
         match self.slots.entry(spread, is_same, InitialSlot::spread) {
             Entry::Occupied(slot) => {
                 if let Some(stored) = self.objects.get_mut(slot.get().index as usize) {
-                    *stored = Some(object);
+                    let before = stored.replace(object);
+                    self.bytes -= before.map_or(0, |before| before.payload_bytes());
                 }
+                false
             }
             Entry::Vacant(vacant) => {
                 // More than four billion objects do not fit into memory.
@@ -77,6 +87,7 @@ impl InitialList {
                     vacant.insert(InitialSlot { hash, index });
                     self.objects.push(Some(object));
                 }
+                true
             }
         }
     }
@@ -87,8 +98,8 @@ impl InitialList {
         let is_same = |slot: &InitialSlot| slot.hash == hash && key_at(&self.objects, slot) == Some(key);
         if let Ok(found) = self.slots.find_entry(InitialSlot { hash, index: 0 }.spread(), is_same) {
             let (slot, _) = found.remove();
-            if let Some(stored) = self.objects.get_mut(slot.index as usize) {
-                *stored = None;
+            if let Some(removed) = self.objects.get_mut(slot.index as usize).and_then(Option::take) {
+                self.bytes -= removed.payload_bytes();
             }
         }
     }

@@ -12,9 +12,11 @@ mod error;
 mod error_window;
 mod ingest;
 mod initial_list;
+pub(crate) mod limits;
 mod liveness;
 mod machine;
 mod sink;
+mod stall;
 mod status;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -30,6 +32,7 @@ pub use backoff::Backoff;
 pub use builder::ReflectorBuilder;
 use driver::Driver;
 pub use error::{ErrorHandler, Recovery, ReflectorError, ReflectorFailure, log_failure};
+pub(crate) use ingest::apply as apply_transform;
 pub use ingest::{OnTransformError, Transform};
 pub use sink::{DeltaSink, SinkError, SinkRequest};
 pub use status::{LastError, ReflectorPhase, ReflectorReport, ReflectorStatus};
@@ -59,7 +62,16 @@ use crate::source::ListerWatcher;
 /// An object that is unreadable, or that the transform rejects, stays as it was last stored, and is left out if it was not:
 /// deleting an existing object would be worse than showing an old state. Other objects are not affected. An unreadable event may
 /// have been a deletion, so the reflector relists half a minute later, at most once in ten minutes. If not even the name is
-/// readable, the watch ends and the reflector relists with backoff. Objects of another kind are skipped.
+/// readable, the watch ends and the reflector relists with backoff.
+///
+/// # Hostile servers
+///
+/// - A list, a WatchList or one of its objects of another kind fails the list, and the store stays as it is. A watch event of
+///   another kind is skipped, and a relist follows as for an unreadable event.
+/// - A list has [limits](ReflectorBuilder::max_list_objects) over all its pages. Continue tokens that repeat and a hundred pages
+///   without objects are an error.
+/// - A request without progress for ten seconds is logged, counted and shown in the status, again after ever longer times. A
+///   WatchList that brings no new object and no bookmark for thirty seconds is replaced by a list.
 ///
 /// ```no_run
 /// # use std::sync::Arc;

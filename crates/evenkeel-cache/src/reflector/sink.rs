@@ -38,11 +38,22 @@ pub trait DeltaSink: Send {
 }
 
 /// A request of a [`DeltaSink`] to its reflector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SinkRequest {
     /// Resync with this period from now on; zero for never.
     ResyncPeriod(Duration),
+    /// Relist, without a resource version: the stored objects differ from a list of exactly their version.
+    Repair {
+        /// The version.
+        version: String,
+        /// The number of objects that only the list has.
+        missing: usize,
+        /// The number of objects that only the store has.
+        extra: usize,
+        /// The number of objects in another state.
+        other: usize,
+    },
     /// Stop: the sink is closed.
     Stop,
 }

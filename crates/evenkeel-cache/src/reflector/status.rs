@@ -48,6 +48,10 @@ pub struct ReflectorReport {
     pub failures: u64,
     /// The last failure.
     pub last_error: Option<LastError>,
+    /// The number of reports of requests without progress: no response, or no end of the initial list.
+    pub stalls: u64,
+    /// The number of objects of the list in progress; 0 while there is none.
+    pub listed: usize,
     /// When the server last sent a list, an event or a bookmark.
     pub last_received: Option<Instant>,
     /// Whether the source refused the last WatchList, so that the reflector listed instead.

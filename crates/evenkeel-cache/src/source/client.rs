@@ -111,7 +111,7 @@ impl<K: 'static, S: Scope> ListerWatcher for ApiSource<K, S> {
         let params = self.list_params(request);
         Box::pin(async move {
             let stream = self.api.list_stream(&params).await?;
-            Ok(Box::new(Items(stream)) as Box<dyn ListItems>)
+            Ok(Box::new(Items { stream, is_metadata_only: self.api.is_metadata_only() }) as Box<dyn ListItems>)
         })
     }
 
@@ -132,11 +132,30 @@ impl<K: 'static, S: Scope> ListerWatcher for ApiSource<K, S> {
     }
 }
 
-struct Items<K>(ListStream<K>);
+struct Items<K> {
+    stream: ListStream<K>,
+    is_metadata_only: bool,
+}
+
+impl<K> Items<K> {
+    /// Returns the end of a complete list. Metadata is a list of another kind, unless it was requested.
+    fn end(&self) -> Result<ListPart, SourceError> {
+        let Some(meta) = self.stream.meta() else { return Err(SourceError::Garbled(StreamError::Closed)) };
+        if !self.is_metadata_only && meta.kind == "PartialObjectMetadataList" {
+            let (expected, found) =
+                ("a list of whole objects".to_owned(), format!("{} {}", meta.api_version, meta.kind));
+            return Err(SourceError::Garbled(StreamError::OtherKind { expected, found }));
+        }
+        Ok(ListPart::End {
+            resource_version: meta.resource_version.clone(),
+            continue_token: meta.continue_token.clone(),
+        })
+    }
+}
 
 impl<K> ListItems for Items<K> {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<ListPart, SourceError>> {
-        Poll::Ready(match ready!(Pin::new(&mut self.0).poll_next(context)) {
+        Poll::Ready(match ready!(Pin::new(&mut self.stream).poll_next(context)) {
             Some(Ok(object)) => Ok(ListPart::Object(object.cast())),
             Some(Err(error)) => match SourceError::from(error) {
                 // The client requests JSON from now on, which may be readable: the list is retried.
@@ -144,13 +163,7 @@ impl<K> ListItems for Items<K> {
                 SourceError::Unreadable(error) => Ok(ListPart::Unreadable(error)),
                 error => Err(error),
             },
-            None => match self.0.meta() {
-                Some(meta) => Ok(ListPart::End {
-                    resource_version: meta.resource_version.clone(),
-                    continue_token: meta.continue_token.clone(),
-                }),
-                None => Err(SourceError::Garbled(StreamError::Closed)),
-            },
+            None => self.end(),
         })
     }
 }

@@ -1,11 +1,12 @@
 //! One seed: an informer, its handlers, writers, and a fault injector.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use evenkeel_apiserver::ApiServer;
-use evenkeel_cache::informer::QueueKind;
+use evenkeel_cache::informer::{ConsistencyOutcome, QueueKind, ReflectorError};
 use evenkeel_cache::source::ApiSource;
 use evenkeel_cache::{
     Delivery, Event, Handler, HandlerOptions, Index, Indexer, InformerOptions, ObjectKey, Registration, SharedInformer,
@@ -30,6 +31,8 @@ const WRITES: usize = 100;
 const FAULTS: usize = 12;
 /// Length of the server's watch history: too short for a long outage.
 const HISTORY_LENGTH: usize = 64;
+/// Virtual time between two consistency checks.
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// Virtual time that recovery may take after the last fault.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(3600);
 
@@ -66,7 +69,8 @@ impl Scene {
         if self.selects { SELECTOR } else { "" }
     }
 
-    fn informer(self, client: &Client) -> SharedInformer<ConfigMap> {
+    /// Returns the informer, which counts the differences that its consistency checks find.
+    fn informer(self, client: &Client, differences: Arc<AtomicU64>) -> SharedInformer<ConfigMap> {
         let source = ApiSource::new(client.api::<ConfigMap>()).labels(self.selector());
         let info = Arc::clone(source.resource());
         let mut options = InformerOptions::new()
@@ -74,7 +78,12 @@ impl Scene {
             .watch_list(self.watch_list)
             .page_size(self.page_size)
             .index(Index::label("shard"))
-            .on_error(|_| {});
+            .check_consistency(CHECK_INTERVAL)
+            .on_error(move |failure| {
+                if let ReflectorError::Inconsistent { .. } = failure.error {
+                    differences.fetch_add(1, Ordering::Relaxed);
+                }
+            });
         if self.transforms {
             let lighter = transform::drop_paths(["metadata.managedFields", "data.ballast"]).unwrap();
             options = options.transform(move |object: Map| lighter(object.cast()).map(|object| object.cast()));
@@ -161,7 +170,8 @@ pub(crate) async fn run(scene: Scene) -> RunCounts {
     config.user_agent = Some(AGENT.to_owned());
     config.throttle = None;
     let client = ClientBuilder::service(config, server.service()).layer(net.clone()).build().unwrap();
-    let informer = scene.informer(&client);
+    let differences = Arc::new(AtomicU64::new(0));
+    let informer = scene.informer(&client, Arc::clone(&differences));
     drop(client);
 
     let resync = if scene.resyncs { Duration::from_secs(60) } else { Duration::ZERO };
@@ -244,6 +254,11 @@ pub(crate) async fn run(scene: Scene) -> RunCounts {
         assert_eq!(history.violations(), [""; 0]);
         assert_eq!(history.difference(&server_has), [""; 0], "{}", handler.registration.name());
     }
+    let check = informer.check_consistency().await;
+    assert_eq!(check.outcome, ConsistencyOutcome::Consistent, "{check}");
+    // A server that is restored from a backup has other objects at the same versions.
+    let found = differences.load(Ordering::Relaxed);
+    assert!(found == 0 || scene.restores_backup, "{found} differences in consistency checks");
     let report = informer.status().reflector;
     let mut counts = RunCounts {
         lists: report.lists,

@@ -34,6 +34,8 @@ pub(super) const USER_AGENT: &str = "evenkeel-demo";
 const LAST_EVENTS: Duration = Duration::from_secs(1);
 /// History of the server per Foo. Watches fall behind only in the outage.
 const HISTORY_PER_OBJECT: usize = 16;
+/// How often the informers compare their stores with the server.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Everything that runs. [`stop`](Self::stop) stops it gracefully; on drop, the controller still finishes what is
 /// in flight.
@@ -79,6 +81,7 @@ impl Environment {
         let watching = WatchObserver { counters: Arc::clone(&counters), reports: reports.clone() };
         let (foos, deployments) = (watching.clone(), watching);
         let informers = InformerFactory::builder(&client)
+            .check_consistency(CHECK_INTERVAL)
             .configure::<Foo>(|kind| foos.show(with_short_backoff(kind)))
             .configure::<Deployment>(|kind| deployments.show(with_short_backoff(kind)))
             .build();

@@ -11,6 +11,9 @@ use crate::error::Error;
 /// The maximal number of pages.
 const MAX_PAGES: u32 = 1_000_000;
 
+/// The maximal number of consecutive pages without objects. Servers fill their pages, so one is rare already.
+const MAX_EMPTY_PAGES: u32 = 100;
+
 /// The position in the pages of a collection.
 #[derive(Debug)]
 pub(super) struct PageCursor {
@@ -21,6 +24,8 @@ pub(super) struct PageCursor {
     token: String,
     pages: u32,
     max_pages: u32,
+    /// The number of consecutive pages without objects.
+    empty: u32,
     /// The hashes of the tokens so far: tokens may be long and many.
     seen: HashSet<u64>,
     hasher: RandomState,
@@ -34,6 +39,7 @@ impl PageCursor {
             page_size,
             pages: 0,
             max_pages: MAX_PAGES,
+            empty: 0,
             seen: HashSet::new(),
             hasher: RandomState::new(),
         }
@@ -52,6 +58,15 @@ impl PageCursor {
         }
         params.continue_token.clone_from(&self.token);
         params
+    }
+
+    /// Takes the number of objects of a page.
+    pub(super) fn received(&mut self, objects: usize) -> Result<(), PagingError> {
+        self.empty = if objects == 0 { self.empty + 1 } else { 0 };
+        if self.empty > MAX_EMPTY_PAGES {
+            return Err(PagingError::NoProgress { pages: self.empty });
+        }
+        Ok(())
     }
 
     /// Takes the continue token of a page. Returns whether another page follows.

@@ -55,7 +55,9 @@ impl<K, P: PageSource<K>> Items<K, P> {
             let Poll::Ready(page) = reading.as_mut().poll(context) else { return };
             self.reading = None;
             let turned = page.and_then(|page| {
-                let more = self.cursor.advance(&page.meta.continue_token).map_err(Error::Paging);
+                let progress = self.cursor.received(page.len());
+                let more =
+                    progress.and_then(|()| self.cursor.advance(&page.meta.continue_token)).map_err(Error::Paging);
                 self.pages.push_back(page.items.into_iter());
                 more
             });

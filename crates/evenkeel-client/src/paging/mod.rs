@@ -68,7 +68,8 @@ impl<K: 'static, S: Scope> Api<K, S> {
 /// Reads a large collection in pages, which saves memory on the server, and with [`stream`](Self::stream) in the client
 /// too. [`Api::pages`] creates one; [`new`](Self::new) takes other sources.
 ///
-/// Continue tokens that repeat, and more than a million pages, are an [`Error::Paging`].
+/// Continue tokens that repeat, a hundred pages without objects in a row, more than a million pages, and more objects than
+/// [`max_bytes`](Self::max_bytes) are an [`Error::Paging`].
 ///
 /// # Memory
 ///
@@ -82,8 +83,12 @@ pub struct Pager<K, P> {
     prefetch: usize,
     full_list_if_expired: bool,
     detached: bool,
+    max_bytes: usize,
     kind: PhantomData<fn() -> K>,
 }
+
+/// The default of [`Pager::max_bytes`]: 2 GiB.
+const MAX_BYTES: usize = 2 << 30;
 
 /// A collection that was read in pages, as one list.
 #[derive(Clone, Debug)]
@@ -106,6 +111,7 @@ impl<K, P: PageSource<K>> Pager<K, P> {
             prefetch: 10,
             full_list_if_expired: true,
             detached: false,
+            max_bytes: MAX_BYTES,
             kind: PhantomData,
         }
     }
@@ -135,10 +141,18 @@ impl<K, P: PageSource<K>> Pager<K, P> {
         self
     }
 
+    /// Sets the maximal bytes of all objects of a [`list`](Self::list), over all pages. The default is 2 GiB. A
+    /// [`stream`](Self::stream) has no such limit, as it keeps a few pages only.
+    pub fn max_bytes(mut self, bytes: usize) -> Self {
+        self.max_bytes = bytes;
+        self
+    }
+
     /// Reads all pages into one list.
     pub async fn list(&self) -> Result<Listing<K>, Error> {
         let mut cursor = PageCursor::new(self.params.clone(), self.page_size);
         let mut whole: Option<List<K>> = None;
+        let mut bytes: usize = 0;
         loop {
             let page = match self.source.page(cursor.params()).await {
                 Ok(page) => page,
@@ -148,7 +162,12 @@ impl<K, P: PageSource<K>> Pager<K, P> {
                     return Ok(Listing { list, paginated: true });
                 }
             };
+            cursor.received(page.len()).map_err(Error::Paging)?;
             let more = cursor.advance(&page.meta.continue_token).map_err(Error::Paging)?;
+            bytes = page.iter().fold(bytes, |sum, object| sum.saturating_add(object.payload_bytes()));
+            if bytes > self.max_bytes {
+                return Err(Error::Paging(PagingError::TooLarge { limit: self.max_bytes }));
+            }
             let page = self.keep(page);
             let Some(list) = &mut whole else {
                 if !more {
@@ -214,6 +233,20 @@ pub enum PagingError {
     Loop {
         /// The page, counted from 1.
         page: u32,
+    },
+    /// Page after page has no objects.
+    #[error("{pages} pages of the list in a row have no objects; aborted")]
+    NoProgress {
+        /// The number of pages.
+        pages: u32,
+    },
+    /// The objects of all pages together exceed [`Pager::max_bytes`].
+    #[error(
+        "the pages of the list exceed {limit} bytes in all; aborted (stream the list, or raise `Pager::max_bytes`)"
+    )]
+    TooLarge {
+        /// The limit.
+        limit: usize,
     },
     /// There are more pages than any collection has.
     #[error("the list has more than {limit} pages; aborted")]

@@ -323,3 +323,24 @@ async fn empty_pages_are_skipped() {
     let (names, error) = drain(Pager::<Pod, _>::new(source, ListParams::default()).prefetch(1).stream()).await;
     assert_eq!((names, error.is_none()), (expected(0..1), true));
 }
+
+#[tokio::test]
+async fn sec_82_the_pages_of_a_list_are_limited_in_all() {
+    let endless = |params: ListParams| {
+        let start: u32 = params.continue_token.parse().unwrap_or(0);
+        let page = page(start..start + 10, "7", &(start + 10).to_string());
+        async move { Ok::<_, Error>(page) }
+    };
+    let error = Pager::<Pod, _>::new(endless, ListParams::default()).max_bytes(10_000).list().await.unwrap_err();
+    assert!(matches!(&error, Error::Paging(PagingError::TooLarge { limit: 10_000 })), "{error}");
+    assert!(error.to_string().contains("max_bytes"), "{error}");
+    let empty = |params: ListParams| {
+        let number: u32 = params.continue_token.parse().unwrap_or(0);
+        let page = page(0..0, "7", &(number + 1).to_string());
+        async move { Ok::<_, Error>(page) }
+    };
+    let error = Pager::<Pod, _>::new(empty, ListParams::default()).list().await.unwrap_err();
+    assert!(matches!(error, Error::Paging(PagingError::NoProgress { .. })), "{error}");
+    let mut stream = Pager::<Pod, _>::new(empty, ListParams::default()).stream();
+    assert!(matches!(stream.next().await, Some(Err(Error::Paging(PagingError::NoProgress { .. })))));
+}

@@ -24,6 +24,10 @@ use crate::error::{Error, RequestName};
 use crate::transport::{Body, BoxError, Lane, TransportError, TransportFault, UpgradesConnection, gzip};
 use crate::wire::Negotiation;
 
+/// A response that is later than this is reported. Further reports follow after twice the time, each time.
+const LATE: Duration = Duration::from_secs(10);
+/// A longer wait before a retry is a warning.
+const LONG_WAIT: Duration = Duration::from_secs(5);
 /// How much of a discarded response is read, so that its connection can be reused.
 const DRAIN: usize = 2048;
 /// How long that may take.
@@ -271,7 +275,12 @@ impl Execution<'_> {
         match self.state.retries.decide(outcome, fastrand::f64(), elapsed, time_left) {
             RetryDecision::Return => Ok(NextAttempt::None),
             RetryDecision::RetryAfter(wait) => {
-                tracing::debug!(attempt, ?outcome, retry_in = ?wait, "retrying");
+                if wait >= LONG_WAIT {
+                    tracing::warn!(attempt, ?outcome, retry_in = ?wait, "server requested a long wait; retrying after it");
+                } else {
+                    tracing::debug!(attempt, ?outcome, retry_in = ?wait, "retrying");
+                }
+                self.client.metrics().retry_wait(self.request.method(), wait);
                 Ok(NextAttempt::Retry(wait))
             }
         }
@@ -316,7 +325,7 @@ impl Execution<'_> {
         self.state.attempts += 1;
         tracing::trace!(attempt = self.state.attempts, headers = ?DebugHeaders(request.headers()), "sending request");
         self.state.sent = Instant::now();
-        let outcome = self.client.transport().send(request).await;
+        let outcome = self.send(request).await;
         self.log(&outcome);
         let metrics = self.client.metrics();
         let status = outcome.as_ref().ok().map(http::Response::status);
@@ -328,6 +337,22 @@ impl Execution<'_> {
         match outcome {
             Ok(response) => Ok(Ok(body::wrap(response, self.request, config, self.mode)?)),
             Err(error) => Ok(Err(TransportError::from_any(error, config.server.host()))),
+        }
+    }
+
+    /// Waits for the head of the response. Reports one that is late: the server may hang, or send informational responses
+    /// without end.
+    async fn send(&self, request: http::Request<Body>) -> Result<http::Response<Body>, BoxError> {
+        let mut sending = self.client.transport().send(request);
+        let mut patience = LATE;
+        loop {
+            if let Ok(outcome) = timeout(patience, &mut sending).await {
+                return outcome;
+            }
+            let (attempt, waited) = (self.state.attempts, self.state.sent.elapsed());
+            tracing::warn!(attempt, ?waited, "no response yet; still waiting");
+            self.client.metrics().late(self.request.method());
+            patience = patience.saturating_mul(2);
         }
     }
 

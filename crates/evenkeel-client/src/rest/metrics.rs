@@ -9,6 +9,8 @@
 //! | [`RETRIES`] | `code`, `verb`, `host` | attempts that were retries |
 //! | [`DURATION`] | `verb`, `host` | seconds per request, with all attempts and waits; streams are not measured |
 //! | [`RATE_LIMITER`] | `verb`, `host` | seconds that attempts waited for the client's own rate limit |
+//! | [`RETRY_WAITS`] | `verb`, `host` | seconds that requests wait before a retry, recorded when the wait starts |
+//! | [`LATE_RESPONSES`] | `verb`, `host` | reports of attempts without a response after 10 s, 30 s, 70 s, … |
 //! | [`REQUEST_SIZE`] | `verb`, `host` | bytes of bodies sent |
 //! | [`RESPONSE_SIZE`] | `verb`, `host` | bytes of responses that were read to their end |
 //! | [`DNS`] | `host` | seconds per name resolution; client-go defines it and never records it |
@@ -45,6 +47,10 @@ pub const RETRIES: &str = "rest_client_request_retries_total";
 pub const DURATION: &str = "rest_client_request_duration_seconds";
 /// Measures waits for the client's own rate limit.
 pub const RATE_LIMITER: &str = "rest_client_rate_limiter_duration_seconds";
+/// Measures waits before retries.
+pub const RETRY_WAITS: &str = "rest_client_retry_wait_duration_seconds";
+/// Counts reports of attempts whose response is late.
+pub const LATE_RESPONSES: &str = "rest_client_late_responses_total";
 /// Measures request bodies.
 pub const REQUEST_SIZE: &str = "rest_client_request_size_bytes";
 /// Measures response bodies.
@@ -75,7 +81,7 @@ pub const CERTIFICATE_TTL: &str = "certificate_manager_client_ttl_seconds";
 /// Measures the age of certificates of certificate managers when they are replaced.
 pub const CERTIFICATE_ROTATION_AGE: &str = "certificate_manager_client_rotation_seconds";
 
-/// client-go's buckets for [`DURATION`] and [`RATE_LIMITER`], in seconds.
+/// client-go's buckets for [`DURATION`] and [`RATE_LIMITER`], in seconds; they suit [`RETRY_WAITS`].
 pub const LATENCY_BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 /// client-go's buckets for [`DNS`], in seconds.
 pub const DNS_BUCKETS: [f64; 11] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0];
@@ -105,6 +111,8 @@ pub fn describe() {
     describe_counter!(RETRIES, Unit::Count, "Attempts that were retries, by code, verb and host.");
     describe_histogram!(DURATION, Unit::Seconds, "Duration of requests, with all attempts and waits.");
     describe_histogram!(RATE_LIMITER, Unit::Seconds, "Time that attempts waited for the client's own rate limit.");
+    describe_histogram!(RETRY_WAITS, Unit::Seconds, "Waits before retries, recorded when they start.");
+    describe_counter!(LATE_RESPONSES, Unit::Count, "Reports of attempts whose response is late.");
     describe_histogram!(REQUEST_SIZE, Unit::Bytes, "Sizes of request bodies.");
     describe_histogram!(RESPONSE_SIZE, Unit::Bytes, "Sizes of response bodies.");
     describe_histogram!(DNS, Unit::Seconds, "Duration of name resolution.");
@@ -163,6 +171,16 @@ impl Recorder {
     /// Records a wait for the rate limiter.
     pub(crate) fn throttled(&self, method: &Method, waited: Duration) {
         histogram!(RATE_LIMITER, "verb" => verb(method), "host" => self.host()).record(waited);
+    }
+
+    /// Records that a wait before a retry starts.
+    pub(crate) fn retry_wait(&self, method: &Method, wait: Duration) {
+        histogram!(RETRY_WAITS, "verb" => verb(method), "host" => self.host()).record(wait);
+    }
+
+    /// Records that a response is late.
+    pub(crate) fn late(&self, method: &Method) {
+        counter!(LATE_RESPONSES, "verb" => verb(method), "host" => self.host()).increment(1);
     }
 
     /// Records the size of a request body.

@@ -328,3 +328,25 @@ async fn an_http2_server_that_allows_nothing_is_not_flooded_with_connections() {
     let accepted = accepted.load(Ordering::Relaxed);
     assert!((1..=20).contains(&accepted), "{accepted} connections for ten requests");
 }
+
+#[tokio::test]
+async fn sec_84_informational_responses_without_end_are_an_error() {
+    let hint = b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n".to_vec();
+    let raw = Raw::start([vec![Act::Say(hint.repeat(10_000)), Act::Hang]]).await;
+    let error = refused(&raw, |config| config.retry.max_retries = 0).await;
+    assert_eq!(fault(&error), TransportFault::Protocol, "{}", error_chain(&error));
+    assert!(error_chain(&error).contains("100 informational"), "{}", error_chain(&error));
+    let watch = soon(maps(&raw, |config| config.retry.max_retries = 0).watch(&WatchParams::default())).await;
+    assert_eq!(fault(&watch.unwrap_err()), TransportFault::Protocol);
+    // A few are fine.
+    let raw = Raw::start([say([hint.repeat(50), found()].concat())]).await;
+    soon(maps(&raw, |_| ()).get("a").into_future()).await.unwrap();
+}
+
+#[tokio::test]
+async fn sec_83_a_list_of_another_kind_is_an_error() {
+    let secrets = json!({"apiVersion": "v1", "kind": "SecretList", "metadata": {"resourceVersion": "7"}, "items": []});
+    let raw = Raw::saying(json_answer(200, &secrets)).await;
+    let error = soon(maps(&raw, |_| ()).list(&ListParams::default())).await.unwrap_err();
+    assert!(error.to_string().contains("expected v1 ConfigMapList, found v1 SecretList"), "{error}");
+}

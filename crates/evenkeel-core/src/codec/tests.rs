@@ -433,3 +433,74 @@ fn the_error_of_an_item_names_its_index_and_key() {
     let out = read_watch([br#"{"type":"ADDED","object":{"metadata":{"name":"b","finalizers":1}}}"# as &[u8]]);
     assert!(out[0].starts_with("stream at byte 0, b: cannot decode Pod"), "{}", out[0]);
 }
+
+/// Reads a list of these pods or Foos and returns its error.
+fn kind_error(info: ResourceInfo, list: &str) -> Option<String> {
+    let mut decoder = ListDecoder::<crate::Untyped>::new(Codec::Json, info.into());
+    decoder.push(list.to_owned().into());
+    loop {
+        match decoder.next_item() {
+            Ok(Some(_)) => {}
+            Ok(None) => return decoder.finish().err().map(|error| error.to_string()),
+            Err(error) => {
+                assert!(error.is_fatal() && matches!(decoder.next_item(), Ok(None)), "{error}");
+                assert!(matches!(decoder.finish(), Err(StreamError::Closed)));
+                return Some(error.to_string());
+            }
+        }
+    }
+}
+
+#[test]
+fn ref_026_a_list_of_another_kind_is_an_error() {
+    let pods = || ResourceInfo::new("", "v1", "Pod", "pods", true);
+    let secrets = "expected v1 PodList, found v1 SecretList";
+    for list in [
+        r#"{"kind":"SecretList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"a"}}]}"#,
+        r#"{"kind":"SecretList","apiVersion":"v1","metadata":{},"items":[]}"#,
+        r#"{"items":[{"metadata":{"name":"a"}}],"kind":"SecretList","apiVersion":"v1"}"#,
+    ] {
+        assert_eq!(kind_error(pods(), list).as_deref(), Some(secrets), "{list}");
+    }
+    let other_version = r#"{"kind":"PodList","apiVersion":"v2","items":[]}"#;
+    assert_eq!(kind_error(pods(), other_version).as_deref(), Some("expected v1 PodList, found v2 PodList"));
+    let long = format!(r#"{{"kind":"{}","apiVersion":"v1\n","items":[]}}"#, "x".repeat(10_000));
+    let error = kind_error(pods(), &long).unwrap();
+    assert!(error.len() < 400 && !error.contains('\n'), "{error}");
+    for list in [
+        r#"{"kind":"PodList","apiVersion":"v1","items":[]}"#,
+        r#"{"kind":"PodList","items":[{"metadata":{"name":"a"}}]}"#,
+        r#"{"items":[{"metadata":{"name":"a"}}]}"#,
+        r#"{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[]}"#,
+    ] {
+        assert_eq!(kind_error(pods(), list), None, "{list}");
+    }
+}
+
+#[test]
+fn ref_026_the_list_kind_of_a_custom_resource_may_be_any() {
+    let foos = || ResourceInfo::new("example.com", "v1", "Foo", "foos", true);
+    assert_eq!(kind_error(foos(), r#"{"kind":"FooCollection","apiVersion":"example.com/v1","items":[]}"#), None);
+    let error = kind_error(foos(), r#"{"kind":"SecretList","apiVersion":"v1","items":[]}"#);
+    assert_eq!(error.as_deref(), Some("expected example.com/v1 FooList, found v1 SecretList"));
+}
+
+#[test]
+fn ref_043_a_bookmark_of_another_kind_is_an_error() {
+    let event = |object: &str| {
+        let mut decoder = WatchDecoder::<Pod>::new(Codec::Json, pods());
+        decoder
+            .push(format!(r#"{{"type":"BOOKMARK","object":{{{object}"metadata":{{"resourceVersion":"4"}}}}}}"#).into());
+        decoder.next_event()
+    };
+    let error = event(r#""kind":"Secret","apiVersion":"v1","#).unwrap_err();
+    assert!(!error.is_fatal() && error.to_string().ends_with("expected v1 Pod, found v1 Secret"), "{error}");
+    for object in [
+        "",
+        r#""kind":"Pod","#,
+        r#""kind":"Pod","apiVersion":"v1","#,
+        r#""kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","#,
+    ] {
+        assert!(matches!(event(object), Ok(Some(WatchEvent::Bookmark { .. }))), "{object}");
+    }
+}

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::json::JsonWatchDecoder;
+use super::list::MAX_SHOWN;
 use super::protobuf::ProtobufWatchDecoder;
 use super::{Codec, ParsedObject, WatchEventType};
-use crate::error::StreamError;
+use crate::error::{DecodeError, StreamError};
 use crate::obj::{Obj, Untyped};
 use crate::resource::ResourceInfo;
 use crate::stream::WatchEvent;
@@ -29,6 +30,8 @@ impl WatchEvent<Untyped> {
 /// Push a chunk, then call [`next_event`](Self::next_event) until it returns `None`. At the end of the body
 /// [`finish`](Self::finish) distinguishes a clean end from one in the middle of an event. JSON events may have any whitespace
 /// between them, or none.
+///
+/// A bookmark of another kind is an error, too; objects state their own kind.
 ///
 /// A malformed event is an error that is not [fatal](StreamError::is_fatal): decoding continues with the next event. After a
 /// fatal error the decoder returns nothing more.
@@ -102,4 +105,17 @@ impl<K> WatchDecoder<K> {
             WatchFormat::Protobuf(watch) => watch.finish(),
         }
     }
+}
+
+/// Checks that a bookmark is of the requested kind, as far as it states its kind: one of another kind must not end an initial list.
+pub(in crate::codec) fn check_bookmark(kind: &str, api_version: &str, info: &ResourceInfo) -> Result<(), DecodeError> {
+    let is_kind = kind.is_empty() || kind == info.kind();
+    let is_version = api_version.is_empty() || api_version == info.api_version();
+    let is_metadata = kind == "PartialObjectMetadata" && api_version.starts_with("meta.k8s.io/");
+    if is_kind && is_version || is_metadata {
+        return Ok(());
+    }
+    let found: String = format!("{api_version} {kind}").escape_debug().take(MAX_SHOWN).collect();
+    let expected = format!("{} {}", info.api_version(), info.kind());
+    Err(DecodeError::OtherKind { expected: expected.into(), found: found.into() })
 }

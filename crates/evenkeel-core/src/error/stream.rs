@@ -54,6 +54,14 @@ pub enum StreamError {
         /// The kind that it states; empty if it states none.
         kind: String,
     },
+    /// The list is of another kind than requested. Its items are not objects of the requested kind.
+    #[error("expected {expected}, found {found}")]
+    OtherKind {
+        /// The API version and kind of the requested list, such as `v1 PodList`.
+        expected: String,
+        /// The API version and kind that the list states, printable and truncated.
+        found: String,
+    },
     /// One item or event is not an object of the API.
     #[error("stream at byte {offset}{}: {source}", Subject { item, key, source })]
     Object {
@@ -94,7 +102,8 @@ impl StreamError {
             | StreamError::TooLarge { .. }
             | StreamError::Truncated { .. }
             | StreamError::Closed
-            | StreamError::NotAList { .. } => true,
+            | StreamError::NotAList { .. }
+            | StreamError::OtherKind { .. } => true,
             StreamError::Object { .. } | StreamError::UnknownEvent { .. } | StreamError::InvalidStatus { .. } => false,
         }
     }

@@ -97,6 +97,9 @@ pub(crate) fn informer_report(info: &ResourceInfo, status: &InformerStatus, now:
         "short_watches": reflector.short_watches,
         "failures": reflector.failures,
         "decode_failures": reflector.decode_failures,
+        "stalls": reflector.stalls,
+        "listed": reflector.listed,
+        "consistency": status.consistency.as_ref().map(ToString::to_string),
         "last_error": last_error.map(|error| json!({
             "message": super::diagnostics::one_line(&error.message, 1024),
             "seconds_ago": ago(error.at),

@@ -134,6 +134,7 @@ fn informer_report(name: &str, info: &ResourceInfo, status: &InformerStatus, clo
         "last_received": reflector.last_received.map(|at| clock.ms(at)),
         "relists": reflector.lists.saturating_sub(1),
         "last_error": last_error,
+        "consistency": status.consistency.as_ref().map(|report| one_line(&report.to_string(), TEXT_LENGTH)),
         "handlers": handlers,
     })
 }

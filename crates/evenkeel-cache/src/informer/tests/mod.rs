@@ -1,5 +1,6 @@
 //! Informers of a fake source, in virtual time.
 
+mod consistency;
 mod handlers;
 mod lifecycle;
 mod metrics;

@@ -9,7 +9,7 @@ use evenkeel_core::ResourceVersion;
 use tokio::task::yield_now;
 use tokio::time::Instant;
 
-use super::{Driver, YIELD_AFTER, key_of};
+use super::{Driver, Timer, YIELD_AFTER, key_of};
 use crate::Object;
 use crate::delta::Delta;
 use crate::metrics::ReflectorCounter;
@@ -17,11 +17,20 @@ use crate::reflector::error::{Recovery, ReflectorError};
 use crate::reflector::ingest::Ingested;
 use crate::reflector::machine::PageOutcome;
 use crate::reflector::sink::DeltaSink;
+use crate::reflector::stall::StallClock;
 use crate::reflector::status::ReflectorPhase;
 use crate::source::{ListItems, ListPart, ListRequest};
 
 /// A list that takes longer than this is logged.
 const LONG: Duration = Duration::from_secs(10);
+
+/// The end of a page.
+struct PageEnd {
+    version: ResourceVersion,
+    token: String,
+    /// The number of objects, unreadable and skipped ones included.
+    objects: usize,
+}
 
 impl Driver {
     /// Requests a page. After the last one, sends the whole list to the sink.
@@ -32,16 +41,17 @@ impl Driver {
         let outcome = self.page(request, sink).await;
         let now = Instant::now();
         let (error, next) = match outcome {
-            Ok((version, token)) => match self.machine.page(version, token) {
+            Ok(PageEnd { version, token, objects }) => match self.machine.page(version, token, objects) {
                 PageOutcome::More => return self.received(now),
                 PageOutcome::Last(version) => {
                     let objects = std::mem::take(&mut self.listed);
+                    self.forget_list();
                     match self.replace(objects, &version, sink) {
                         Ok(()) => return,
                         Err(error) => (error, self.machine.list_unusable(Instant::now(), (self.random)())),
                     }
                 }
-                PageOutcome::Endless => (ReflectorError::EndlessList, self.machine.list_unusable(now, (self.random)())),
+                PageOutcome::Endless(error) => (error, self.machine.list_unusable(now, (self.random)())),
             },
             Err(ReflectorError::List(source)) => {
                 let next = self.machine.list_failed(&source, now, (self.random)());
@@ -49,30 +59,50 @@ impl Driver {
             }
             Err(error) => (error, self.machine.list_unusable(now, (self.random)())),
         };
-        self.listed = Vec::new();
+        self.forget_list();
         self.failed(error, next);
     }
 
     pub(super) fn start_list(&mut self) {
         self.metrics.increment(ReflectorCounter::Lists);
         self.list_started = Some(Instant::now());
+        self.long_list = Some(StallClock::new(Instant::now()));
         self.status.change(|report| {
             report.lists += 1;
+            report.listed = 0;
             report.phase = ReflectorPhase::Listing;
         });
     }
 
     /// Reads a page, object by object.
-    async fn page(
-        &mut self,
-        request: ListRequest,
-        sink: &mut dyn DeltaSink,
-    ) -> Result<(ResourceVersion, String), ReflectorError> {
+    async fn page(&mut self, request: ListRequest, sink: &mut dyn DeltaSink) -> Result<PageEnd, ReflectorError> {
         let source = Arc::clone(&self.source);
-        let mut items = source.list(request).await.map_err(ReflectorError::List)?;
+        let mut stall = StallClock::new(Instant::now());
+        let mut timer = Timer::default();
+        let mut opening = source.list(request);
+        let opened = poll_fn(|context| {
+            if let Poll::Ready(opened) = opening.as_mut().poll(context) {
+                return Poll::Ready(opened);
+            }
+            self.poll_stall("no response to the list; still waiting", &mut stall, &mut timer, context);
+            Poll::Pending
+        });
+        let mut items = opened.await.map_err(ReflectorError::List)?;
+        let mut page_objects = 0;
         loop {
-            match poll_fn(|context| self.poll_items(&mut *items, sink, context)).await? {
-                Some(end) => return Ok(end),
+            let turn = poll_fn(|context| {
+                let before = page_objects;
+                let turn = self.poll_items(&mut *items, &mut page_objects, sink, context);
+                if page_objects > before {
+                    stall.progress(Instant::now());
+                }
+                if turn.is_pending() {
+                    self.poll_stall("the list makes no progress; still waiting", &mut stall, &mut timer, context);
+                }
+                turn
+            });
+            match turn.await? {
+                Some((version, token)) => return Ok(PageEnd { version, token, objects: page_objects }),
                 None => {
                     self.received(Instant::now());
                     yield_now().await;
@@ -81,21 +111,35 @@ impl Driver {
         }
     }
 
+    /// Reports a list without progress when that is due.
+    fn poll_stall(&mut self, what: &'static str, stall: &mut StallClock, timer: &mut Timer, context: &mut Context<'_>) {
+        while timer.poll(Some(stall.report_at()), context).is_ready() {
+            if let Some(waited) = stall.due(Instant::now()) {
+                self.stalled(what, waited);
+            }
+        }
+    }
+
     /// Processes objects of a list until it ends, or until the task should yield.
     fn poll_items(
         &mut self,
         items: &mut dyn ListItems,
+        page_objects: &mut usize,
         sink: &mut dyn DeltaSink,
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<(ResourceVersion, String)>, ReflectorError>> {
         for _ in 0..YIELD_AFTER {
             match ready!(items.poll_next(context)) {
                 Ok(ListPart::Object(object)) => {
+                    *page_objects += 1;
                     if let Some(object) = self.ingest_listed(object, sink)? {
+                        self.listed_bytes += object.payload_bytes();
                         self.listed.push(object);
+                        self.limits.check(self.listed.len(), self.listed_bytes)?;
                     }
                 }
                 Ok(ListPart::Unreadable(error)) => {
+                    *page_objects += 1;
                     let known = key_of(&error).and_then(|key| sink.known(key));
                     self.listed.extend(known);
                     self.unreadable(error);
@@ -132,6 +176,7 @@ impl Driver {
         let count = objects.len();
         sink.push(Delta::ReplacedAll { objects, resource_version: version.clone() }).map_err(ReflectorError::Sink)?;
         let now = Instant::now();
+        self.long_list = None;
         self.machine.synced(version, now);
         let took = self.list_started.take().map_or(Duration::ZERO, |started| now.saturating_duration_since(started));
         self.metrics.listed(count, took);
@@ -140,6 +185,7 @@ impl Driver {
         }
         self.status.change(|report| {
             report.syncs += 1;
+            report.listed = 0;
             report.phase = ReflectorPhase::Watching;
         });
         self.received(now);

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use evenkeel_core::{ObjectKey, StreamError};
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -15,8 +16,10 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::consistency::ConsistencyCheck;
 use super::error::{ErrorHandler, Recovery, ReflectorError, ReflectorFailure};
 use super::ingest::Ingest;
-use super::machine::{DueAction, ReflectorAction, ReflectorMachine};
+use super::limits::ListLimits;
+use super::machine::{DueAction, ReflectorAction, ReflectorMachine, WatchEnd};
 use super::sink::{DeltaSink, SinkError, SinkRequest};
+use super::stall::StallClock;
 use super::status::{LastError, ReflectorPhase, ReflectorStatus};
 use crate::Object;
 use crate::delta::Delta;
@@ -38,7 +41,12 @@ pub(super) struct Driver {
     pub(super) consistency_check: Option<ConsistencyCheck>,
     /// The objects of the list in progress.
     pub(super) listed: Vec<Object>,
+    /// The bytes of their payloads.
+    pub(super) listed_bytes: usize,
+    pub(super) limits: ListLimits,
     pub(super) list_started: Option<Instant>,
+    /// When a list that takes long is logged.
+    pub(super) long_list: Option<StallClock>,
     /// The sink is closed: the reflector stops.
     pub(super) is_closed: bool,
 }
@@ -46,17 +54,18 @@ pub(super) struct Driver {
 /// Why the reflector ends a watch.
 struct WatchAbort {
     error: ReflectorError,
-    /// The watch is dead, but its events so far are valid.
-    is_dead: bool,
+    /// What that means for the events so far.
+    end: WatchEnd<'static>,
 }
 
 impl WatchAbort {
+    /// The watch is dead, but its events so far are valid.
     fn dead(error: ReflectorError) -> Self {
-        WatchAbort { error, is_dead: true }
+        WatchAbort { error, end: WatchEnd::Dead }
     }
 
     fn unusable(error: ReflectorError) -> Self {
-        WatchAbort { error, is_dead: false }
+        WatchAbort { error, end: WatchEnd::Unusable }
     }
 }
 
@@ -73,7 +82,7 @@ impl Driver {
     pub(super) async fn run(&mut self, sink: &mut dyn DeltaSink) {
         let _reset = ResetPhase(self.status.clone());
         self.machine.restart();
-        self.listed = Vec::new();
+        self.forget_list();
         self.list_started = None;
         self.consistency_check = None;
         self.is_closed = false;
@@ -112,6 +121,11 @@ impl Driver {
                     let closed = SinkError::Closed { name: self.name.to_string() };
                     return Poll::Ready(WatchAbort::unusable(ReflectorError::Sink(closed)));
                 }
+                SinkRequest::Repair { version, missing, extra, other } => {
+                    self.machine.distrust_version();
+                    let error = ReflectorError::Inconsistent { version, missing, extra, other };
+                    return Poll::Ready(WatchAbort::unusable(error));
+                }
             }
         }
         loop {
@@ -132,20 +146,50 @@ impl Driver {
                     return Poll::Ready(WatchAbort::dead(ReflectorError::Silent { silence }));
                 }
                 DueAction::Relist => return Poll::Ready(WatchAbort::unusable(ReflectorError::PerhapsDeleted)),
-                DueAction::StillSyncing { silence } => {
-                    let (reflector, kind) = (&*self.name, self.ingest.resource.kind());
-                    tracing::warn!(reflector, kind, ?silence, "initial list is not complete; still waiting");
+                DueAction::Stalled { waited, initial_events: true } => {
+                    self.stalled("initial list is not complete; still waiting", waited);
+                }
+                DueAction::Stalled { waited, initial_events: false } => {
+                    self.stalled("no response to the watch; still waiting", waited);
+                }
+                DueAction::NoBookmark { waited } => {
+                    let error = ReflectorError::NoBookmark { waited };
+                    return Poll::Ready(WatchAbort { error, end: WatchEnd::NoBookmark });
                 }
             }
         }
     }
 
+    /// Reports a request without progress.
+    #[cold]
+    fn stalled(&mut self, what: &'static str, waited: Duration) {
+        let (reflector, kind) = (&*self.name, self.ingest.resource.kind());
+        tracing::warn!(reflector, kind, ?waited, "{what}");
+        self.metrics.increment(ReflectorCounter::Stalls);
+        self.status.change(|report| {
+            report.stalls += 1;
+            report.last_error = Some(LastError { message: format!("{what} ({waited:.0?})"), at: Instant::now() });
+        });
+    }
+
+    /// Drops the objects of the list in progress.
+    fn forget_list(&mut self) {
+        self.listed = Vec::new();
+        self.listed_bytes = 0;
+        self.status.change(|report| report.listed = 0);
+    }
+
     /// Records that the server sent something.
     fn received(&mut self, now: Instant) {
+        if let Some(waited) = self.long_list.as_mut().and_then(|clock| clock.due(now)) {
+            let objects = self.status.report().listed;
+            tracing::info!(reflector = &*self.name, objects, ?waited, "list is not complete; still reading");
+        }
         let version = self.machine.version();
         self.metrics.received(version);
         self.status.change(|report| {
             report.last_received = Some(now);
+            report.listed = report.listed.max(self.listed.len());
             if report.last_sync_resource_version != version {
                 report.last_sync_resource_version.clear();
                 report.last_sync_resource_version.push_str(version);

@@ -96,8 +96,7 @@ impl Driver {
         let end = match &outcome {
             WatchOutcome::Closed => WatchEnd::Closed,
             WatchOutcome::Failed(error) => WatchEnd::Failed(error),
-            WatchOutcome::Aborted(WatchAbort { is_dead: true, .. }) => WatchEnd::Dead,
-            WatchOutcome::Aborted(WatchAbort { is_dead: false, .. }) => WatchEnd::Unusable,
+            WatchOutcome::Aborted(WatchAbort { end, .. }) => *end,
         };
         let verdict = self.machine.watch_ended(end, Instant::now(), (self.random)());
         if verdict.kind == WatchEndKind::Short {
@@ -152,6 +151,9 @@ impl Driver {
             let now = Instant::now();
             self.machine.received(now);
             self.received(now);
+            if let Some(initial) = initial {
+                self.status.change(|report| report.listed = initial.size().0);
+            }
             if let Err(error) = sink.flush() {
                 result = Poll::Ready(PollOutcome::Ended(WatchAbort::unusable(ReflectorError::Sink(error)).into()));
             }
@@ -242,7 +244,12 @@ impl Driver {
     ) -> Result<(), WatchOutcome> {
         let Some(object) = delta.object() else { return Ok(()) };
         if let Err(other_kind) = self.ingest.check(object) {
+            if initial.is_some() {
+                // Leaving it out would delete what the list should have contained.
+                return Err(WatchAbort::unusable(other_kind).into());
+            }
             self.failed(other_kind, Recovery::Continue);
+            self.machine.relist_later(Instant::now());
             return Ok(());
         }
         // The version is the server's, whatever a transform leaves of it.
@@ -258,7 +265,12 @@ impl Driver {
         match delta {
             Delta::Added(object) | Delta::Updated(object) => {
                 if let Some(object) = self.ingest_listed(object, sink).map_err(WatchAbort::unusable)? {
-                    initial.put(object);
+                    let is_new = initial.put(object);
+                    let (objects, bytes) = initial.size();
+                    self.limits.check(objects, bytes).map_err(WatchAbort::unusable)?;
+                    if is_new {
+                        self.machine.initial_list_grew(Instant::now());
+                    }
                 }
             }
             deleted => {

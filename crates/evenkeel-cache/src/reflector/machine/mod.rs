@@ -12,9 +12,11 @@ use evenkeel_core::{ResourceVersion, Status};
 use tokio::time::Instant;
 
 use super::backoff::{Backoff, BackoffState};
-use super::error::Recovery;
+use super::error::{Recovery, ReflectorError};
 use super::error_window::ErrorWindow;
+use super::limits::PageProgress;
 use super::liveness::Liveness;
+use super::stall::StallClock;
 use crate::source::{ListRequest, SourceError, WatchRequest};
 pub(super) use watch_end::{WatchEnd, WatchEndKind};
 
@@ -56,14 +58,14 @@ pub(super) enum ReflectorAction {
 }
 
 /// What follows a page of a list.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 pub(super) enum PageOutcome {
     /// Request the next page.
     More,
     /// Replace the store with the objects of all pages, at this version.
     Last(ResourceVersion),
-    /// A continue token repeats.
-    Endless,
+    /// The list makes no progress.
+    Endless(ReflectorError),
 }
 
 /// What is due now.
@@ -82,9 +84,14 @@ pub(super) enum DueAction {
     },
     /// Objects were unreadable, and a relist is due.
     Relist,
-    /// The initial list is not complete, and no event has arrived for a while.
-    StillSyncing {
-        silence: Duration,
+    /// The request has made no progress for a while: there is no response, or the initial list does not grow.
+    Stalled {
+        waited: Duration,
+        initial_events: bool,
+    },
+    /// The WatchList has made no progress for so long that a list replaces it.
+    NoBookmark {
+        waited: Duration,
     },
 }
 
@@ -131,6 +138,7 @@ struct PagedList {
     /// The resource version of the first page, which is that of the list.
     first: Option<ResourceVersion>,
     pages: u32,
+    progress: PageProgress,
 }
 
 /// State of one list-and-watch cycle.
@@ -152,12 +160,13 @@ struct OpenWatch {
     events: u64,
     /// All events so far are `ADDED`, and may be in any order.
     is_leading: bool,
-    /// When to log that the initial list is not complete.
-    log_at: Option<Instant>,
+    /// The progress of the request until the watch is open, and of a WatchList until the initial list is complete.
+    stall: Option<StallClock>,
+    initial_events: bool,
 }
 
-/// While the initial list is not complete, silence is logged this often.
-const LOG_INTERVAL: Duration = Duration::from_secs(10);
+/// A WatchList that makes no progress for this long is replaced by a list: a server without WatchList never sends the bookmark.
+const NO_BOOKMARK: Duration = Duration::from_secs(30);
 
 impl ReflectorMachine {
     pub(super) fn new(settings: ReflectorSettings) -> Self {
@@ -248,7 +257,14 @@ impl ReflectorMachine {
             0 => PAGE,
             explicit => explicit,
         };
-        PagedList { version: version.to_owned(), limit, token: String::new(), first: None, pages: 0 }
+        PagedList {
+            version: version.to_owned(),
+            limit,
+            token: String::new(),
+            first: None,
+            pages: 0,
+            progress: PageProgress::default(),
+        }
     }
 
     fn request_watch(&mut self, now: Instant, random: f64, initial_events: bool) -> ReflectorAction {
@@ -262,13 +278,14 @@ impl ReflectorMachine {
             last_event: now,
             events: 0,
             is_leading: initial_events || matches!(version, "" | "0"),
-            log_at: initial_events.then(|| now + LOG_INTERVAL),
+            stall: Some(StallClock::new(now)),
+            initial_events,
         });
         ReflectorAction::Watch(WatchRequest { resource_version: version.to_owned(), timeout, initial_events })
     }
 
-    /// Processes the end of a page.
-    pub(super) fn page(&mut self, version: ResourceVersion, token: String) -> PageOutcome {
+    /// Processes the end of a page with this many objects.
+    pub(super) fn page(&mut self, version: ResourceVersion, token: String, objects: usize) -> PageOutcome {
         let ReflectorStage::List(listing) = &mut self.stage else { return PageOutcome::Last(version) };
         listing.pages += 1;
         let first = listing.first.get_or_insert(version).clone();
@@ -276,8 +293,8 @@ impl ReflectorMachine {
             self.pages_cached_lists |= listing.version == "0" && listing.pages > 1;
             return PageOutcome::Last(first);
         }
-        if token == listing.token {
-            return PageOutcome::Endless;
+        if let Err(error) = listing.progress.page(objects, &token) {
+            return PageOutcome::Endless(error);
         }
         listing.token = token;
         PageOutcome::More
@@ -293,7 +310,7 @@ impl ReflectorMachine {
         self.delays.succeeded(now);
         self.set_resync_period(self.settings.resync_period, now);
         if let Some(watch) = &mut self.watch {
-            watch.log_at = None;
+            watch.stall = None;
         }
     }
 
@@ -308,6 +325,7 @@ impl ReflectorMachine {
                 token: String::new(),
                 first: None,
                 pages: 0,
+                progress: PageProgress::default(),
             };
             return Recovery::Relist { after: Duration::ZERO };
         }
@@ -328,6 +346,7 @@ impl ReflectorMachine {
     pub(super) fn watch_opened(&mut self, now: Instant) {
         if let Some(watch) = &mut self.watch {
             watch.last_event = now;
+            watch.stall = watch.initial_events.then(|| StallClock::new(now));
         }
         if let ReflectorStage::Watch = self.stage {
             self.delays.succeeded(now);
@@ -356,10 +375,19 @@ impl ReflectorMachine {
     pub(super) fn received(&mut self, now: Instant) {
         if let Some(watch) = &mut self.watch {
             watch.last_event = now;
-            if let Some(at) = &mut watch.log_at {
-                *at = now + LOG_INTERVAL;
-            }
         }
+    }
+
+    /// Records that the initial list has grown.
+    pub(super) fn initial_list_grew(&mut self, now: Instant) {
+        if let Some(stall) = self.watch.as_mut().and_then(|watch| watch.stall.as_mut()) {
+            stall.progress(now);
+        }
+    }
+
+    /// Records that the stored objects are not those of the version: the next list is requested without a version.
+    pub(super) fn distrust_version(&mut self) {
+        self.is_version_unavailable = true;
     }
 
     /// Records an unreadable object. The event may have been its deletion, so a relist is due, after a while and not too often.
@@ -367,6 +395,11 @@ impl ReflectorMachine {
         if let Some(watch) = &mut self.watch {
             watch.events += 1;
         }
+        self.relist_later(now);
+    }
+
+    /// Makes a relist due, after a while and not too often: an event was lost.
+    pub(super) fn relist_later(&mut self, now: Instant) {
         if self.relist_at.is_none() && matches!(self.stage, ReflectorStage::Watch) {
             let soon = now + self.settings.backoff.cap;
             self.relist_at = Some(self.relisted.map_or(soon, |last| soon.max(last + RELIST_INTERVAL)));
@@ -413,9 +446,12 @@ impl ReflectorMachine {
         let watch = self.watch.as_ref();
         let overdue = watch.and_then(|watch| watch.requested.checked_add(watch.timeout + GRACE));
         let silent = watch.and_then(|watch| watch.last_event.checked_add(self.liveness.longest_silence()?));
-        let log = watch.and_then(|watch| watch.log_at);
+        let stall = watch.and_then(|watch| watch.stall.as_ref());
+        let report = stall.map(StallClock::report_at);
+        let is_initial = watch.is_some_and(|watch| watch.initial_events);
+        let no_bookmark = stall.filter(|_| is_initial).map(|stall| stall.after(NO_BOOKMARK));
         let relist = self.relist_at.filter(|_| watch.is_some());
-        [overdue, silent, log, relist, self.resync_at].into_iter().flatten().min()
+        [overdue, silent, report, no_bookmark, relist, self.resync_at].into_iter().flatten().min()
     }
 
     /// Returns what is due now. The next resync is one period after [`resynced`](Self::resynced).
@@ -434,9 +470,14 @@ impl ReflectorMachine {
         if self.relist_at.is_some_and(|at| at <= now) {
             return DueAction::Relist;
         }
-        if watch.log_at.is_some_and(|at| at <= now) {
-            watch.log_at = Some(now + LOG_INTERVAL);
-            return DueAction::StillSyncing { silence };
+        let initial_events = watch.initial_events;
+        if let Some(stall) = &mut watch.stall {
+            if initial_events && stall.after(NO_BOOKMARK) <= now {
+                return DueAction::NoBookmark { waited: stall.waited(now) };
+            }
+            if let Some(waited) = stall.due(now) {
+                return DueAction::Stalled { waited, initial_events };
+            }
         }
         DueAction::Nothing
     }

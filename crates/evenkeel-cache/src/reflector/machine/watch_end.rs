@@ -18,7 +18,7 @@ const HASTY: Duration = Duration::from_millis(10);
 const WATCH_LIST_TRIES: u32 = 3;
 
 /// How a watch ended.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(in super::super) enum WatchEnd<'a> {
     /// The server closed it.
     Closed,
@@ -28,6 +28,8 @@ pub(in super::super) enum WatchEnd<'a> {
     Failed(&'a SourceError),
     /// The server did not close it after its timeout, or it was silent for too long.
     Dead,
+    /// A WatchList made no progress for too long.
+    NoBookmark,
     /// An event could not be written, or the store may be wrong.
     Unusable,
 }
@@ -98,7 +100,7 @@ impl ReflectorMachine {
             WatchEnd::Failed(error) if is_connection_lost(error) => self.after_close(is_quick, has_events, now, random),
             // Among them 410: the server no longer has the events after this version.
             WatchEnd::Refused(error) | WatchEnd::Failed(error) => usual(self.relist(Some(error), now, random)),
-            WatchEnd::Unusable => {
+            WatchEnd::NoBookmark | WatchEnd::Unusable => {
                 if self.relist_at.is_some_and(|at| at <= now) {
                     self.relisted = Some(now);
                     self.stage = ReflectorStage::Start;
@@ -133,7 +135,7 @@ impl ReflectorMachine {
         let is_over = match ending {
             WatchEnd::Closed | WatchEnd::Dead => true,
             WatchEnd::Failed(error) => is_connection_lost(error),
-            WatchEnd::Refused(_) | WatchEnd::Unusable => false,
+            WatchEnd::Refused(_) | WatchEnd::NoBookmark | WatchEnd::Unusable => false,
         };
         if is_over && !is_short {
             self.cycle.early += 1;
@@ -160,6 +162,7 @@ impl ReflectorMachine {
                 usual(self.list_instead())
             }
             WatchEnd::Unusable => usual(self.relist(None, now, random)),
+            WatchEnd::NoBookmark => usual(self.list_instead()),
             WatchEnd::Closed | WatchEnd::Dead => WatchVerdict { next: self.list_instead(), kind: WatchEndKind::Short },
         }
     }

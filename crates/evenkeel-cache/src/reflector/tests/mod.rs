@@ -4,6 +4,7 @@
 mod end_to_end;
 mod events;
 mod hard_cases;
+mod hostile;
 mod lists;
 mod machine;
 mod meanwhile;

@@ -185,10 +185,10 @@ async fn wls_010_each_round_has_its_own_first_time() {
 async fn wls_011_a_server_that_never_ends_the_initial_events_is_listed() {
     let mut script = Script::default();
     for _ in 0..3 {
-        script = script.watch(closed(vec![added("a", "1")], secs(300)));
+        script = script.watch(closed(vec![added("a", "1")], secs(25)));
     }
     let fixture = ReflectorFixture::streaming(script.list(list(&[("a", "1")], "5")).watch(open(vec![])));
-    fixture.pass(secs(1000)).await;
+    fixture.pass(secs(100)).await;
     let requests = fixture.diary.requests();
     assert_eq!(requests, [stream(""), stream(""), stream(""), first_list(), Entry::Watch("5".into())]);
     assert_eq!(fixture.store.stored(), ["a@1"]);
@@ -268,35 +268,47 @@ async fn wls_015_an_object_whose_state_is_known_is_not_transformed_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wls_016_silence_before_the_bookmark_does_not_end_the_stream() {
-    let script = Script::default();
+async fn wls_016_a_stream_without_its_bookmark_is_reported_and_replaced_by_a_list() {
+    let (logs, _guard) = Logs::listen();
+    let script = Script::default().list(list(&[("a", "1")], "5"));
     let events = script.live();
+    let script = script.watch(open(vec![]));
     let fixture = ReflectorFixture::streaming(script);
-    fixture.pass(secs(250)).await;
-    assert_eq!(fixture.diary.requests().len(), 1);
-    assert!(fixture.errors().is_empty());
-    events.send(all("1")).unwrap();
-    fixture.settle().await;
-    assert_eq!(fixture.status.last_sync_resource_version(), "1");
+    events.send(added("a", "1")).unwrap();
+    fixture.pass(secs(11)).await;
+    assert_eq!(logs.lines(), ["WARN initial list is not complete; still waiting"]);
+    let report = fixture.status.report();
+    assert_eq!((report.stalls, report.listed), (1, 1));
+    assert!(report.last_error.unwrap().message.contains("initial list is not complete"));
+    assert!(fixture.errors().is_empty() && fixture.store.stored().is_empty());
+    // Events about known objects are no progress.
+    events.send(modified("a", "2")).unwrap();
+    fixture.pass(secs(20)).await;
+    assert_eq!(
+        fixture.diary.requests(),
+        [stream(""), Entry::List("0".into(), "".into(), 500), Entry::Watch("5".into())]
+    );
+    assert_eq!(fixture.nexts(), [Recovery::Relist { after: ms(0) }]);
+    assert!(fixture.errors()[0].contains("no progress for 30"), "{:?}", fixture.errors());
+    assert!(fixture.status.report().is_watch_list_unavailable);
+    assert_eq!(fixture.store.stored(), ["a@1"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn wls_016_silence_before_the_bookmark_is_logged_every_ten_seconds() {
-    let (logs, _guard) = Logs::listen();
+async fn wls_016_a_slow_stream_is_not_replaced_while_it_grows() {
     let script = Script::default();
     let events = script.live();
     let fixture = ReflectorFixture::streaming(script);
-    fixture.pass(secs(25)).await;
-    let complaint = "WARN initial list is not complete; still waiting";
-    assert_eq!(logs.lines(), [complaint; 2]);
-    events.send(added("a", "1")).unwrap();
-    fixture.pass(secs(9)).await;
-    assert_eq!(logs.lines().len(), 2, "something has come nine seconds ago");
-    fixture.pass(secs(2)).await;
-    assert_eq!(logs.lines().len(), 3);
+    for name in ["a", "b", "c", "d"] {
+        fixture.pass(secs(29)).await;
+        events.send(added(name, "1")).unwrap();
+    }
+    fixture.pass(secs(29)).await;
     events.send(all("1")).unwrap();
     fixture.pass(secs(100)).await;
-    assert_eq!(logs.lines().iter().filter(|line| *line == complaint).count(), 3);
+    assert_eq!(fixture.diary.requests(), [stream("")]);
+    assert!(fixture.errors().is_empty());
+    assert_eq!((fixture.status.report().stalls, fixture.store.stored().len()), (5, 4));
 }
 
 #[tokio::test(start_paused = true)]
@@ -348,7 +360,7 @@ async fn cdt_002_a_difference_is_reported() {
     fixture.settle().await;
     assert_eq!(
         fixture.errors().last().unwrap(),
-        "streamed objects differ from the list at version 3: 2 missing, 1 extra, 1 in another state"
+        "objects differ from the list at version 3: 2 missing, 1 extra, 1 in another state"
     );
     assert_eq!(fixture.nexts().last(), Some(&Recovery::Continue));
 }

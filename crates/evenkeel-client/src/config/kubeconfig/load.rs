@@ -1,7 +1,6 @@
 //! The kubeconfig files: their paths and how they are loaded.
 
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
@@ -10,6 +9,7 @@ use super::merge::{Origins, merge};
 use super::text::{MAX_BYTES, parse_bytes};
 use super::{Kubeconfig, Overrides, Selected};
 use crate::config::{ConfigError, EntryKind, Environment};
+use crate::small_file;
 
 /// The kubeconfig files in order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +98,7 @@ impl KubeconfigFiles {
     fn load_one(&self, path: &Path) -> Result<Kubeconfig, ConfigError> {
         let bytes = read(path).map_err(|error| ConfigError::read("the kubeconfig", path, error))?;
         let mut config = parse_bytes(&bytes, path)?;
+        warn_if_readable_by_all(path, &config);
         let directory = directory_of(path).map_err(|error| ConfigError::read("the kubeconfig", path, error))?;
         if self.confined {
             config.confine(&directory)?;
@@ -130,16 +131,33 @@ impl Loaded {
     }
 }
 
-/// Reads a file, up to one byte beyond the limit so that the parser notices the excess. The file may be a pipe, such
-/// as a shell's `<(…)`.
+/// Reads a file, up to one byte beyond the limit so that the parser notices the excess.
+///
+/// Pipes and devices are an error: opening a pipe blocks until a writer opens it, and neither can be read again. `/dev/null` is an
+/// empty file: `KUBECONFIG=/dev/null` is a common way to have no kubeconfig.
 pub(super) fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
-    let file = File::open(path)?;
-    // Allocates once, so that growing leaves no copies of secrets in freed memory.
-    let room = usize::try_from(file.metadata()?.len()).unwrap_or(MAX_BYTES).min(MAX_BYTES);
-    let mut bytes = Zeroizing::new(Vec::with_capacity(room + 1));
-    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    if path == Path::new("/dev/null") {
+        return Ok(Zeroizing::default());
+    }
+    small_file::read_up_to(path, MAX_BYTES as u64 + 1)
 }
+
+/// Warns if every user of the machine can read the credentials of a kubeconfig.
+#[cfg(unix)]
+fn warn_if_readable_by_all(path: &Path, config: &Kubeconfig) {
+    use std::os::unix::fs::PermissionsExt as _;
+    const OTHERS_READ: u32 = 0o004;
+    let is_readable = || std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & OTHERS_READ != 0);
+    if config.users.values().any(super::User::has_credentials) && is_readable() {
+        tracing::warn!(
+            file = ?path,
+            "kubeconfig contains credentials and is readable by every user of this machine; restrict it with chmod 600"
+        );
+    }
+}
+
+#[cfg(not(unix))]
+fn warn_if_readable_by_all(_: &Path, _: &Kubeconfig) {}
 
 /// Returns the absolute directory of a file.
 pub(super) fn directory_of(path: &Path) -> io::Result<PathBuf> {

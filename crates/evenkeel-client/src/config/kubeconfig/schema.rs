@@ -141,6 +141,23 @@ structure! {
     }
 }
 
+impl User {
+    /// Returns whether it contains credentials, not only the names of files that do.
+    pub(super) fn has_credentials(&self) -> bool {
+        let is_secret = |secret: &Option<Secret>| secret.as_ref().is_some_and(|secret| !secret.is_empty());
+        let provides = |provider: &AuthProvider| provider.config.keys().any(|key| is_credential(key));
+        is_secret(&self.password)
+            || is_secret(&self.token)
+            || self.client_key_data.is_some()
+            || self.auth_provider.as_ref().is_some_and(provides)
+    }
+}
+
+/// Returns whether a setting of an authentication provider is a credential: `id-token`, `refresh-token`, `client-secret`.
+fn is_credential(setting: &str) -> bool {
+    setting.contains("token") || setting.contains("secret")
+}
+
 impl AuthProvider {
     /// Returns whether this is the only provider that clients still have.
     pub(super) fn is_oidc(&self) -> bool {

@@ -23,3 +23,14 @@ fn sec_47_there_are_no_more_than_a_million_pages() {
     let mut exact = PageCursor { max_pages: 2, ..PageCursor::new(ListParams::default(), 500) };
     assert_eq!([exact.advance("1"), exact.advance("")], [Ok(true), Ok(false)], "exactly so many are fine");
 }
+
+#[test]
+fn sec_82_pages_without_objects_end_paging() {
+    let mut cursor = PageCursor::new(ListParams::default(), 500);
+    for _ in 0..2 {
+        assert!((0..MAX_EMPTY_PAGES).all(|_| cursor.received(0).is_ok()));
+        assert_eq!(cursor.received(1), Ok(()), "an object is progress");
+    }
+    assert!((0..MAX_EMPTY_PAGES).all(|_| cursor.received(0).is_ok()));
+    assert_eq!(cursor.received(0), Err(PagingError::NoProgress { pages: MAX_EMPTY_PAGES + 1 }));
+}

@@ -166,3 +166,22 @@ fn sec_5_no_label_has_a_name_or_a_value_of_a_request() {
     assert!(!all.is_empty());
     assert!(all.keys().all(|key| !key.contains("hunter2")));
 }
+
+#[test]
+fn sec_84_late_responses_and_waits_before_retries_are_counted_while_they_last() {
+    let key = |name: &str| format!("{name}{{verb=GET,host=api.example:6443}}");
+    let all = recorded(async {
+        let client = Script::always(ScriptStep::Hang).client();
+        let request = get(&client);
+        let late = tokio::time::timeout(Duration::from_secs(35), request.send());
+        assert!(late.await.is_err());
+    });
+    assert_eq!(all.get(&key("rest_client_late_responses_total")), Some(&vec![2.0]), "after 10 s and 30 s");
+    let all = recorded(async {
+        let client = Script::new([ScriptStep::later(429, "86400")]).client();
+        let request = get(&client);
+        let waiting = tokio::time::timeout(Duration::from_secs(5), request.send());
+        assert!(waiting.await.is_err());
+    });
+    assert_eq!(all.get(&key("rest_client_retry_wait_duration_seconds")), Some(&vec![60.0]), "a day is cut to a minute");
+}

@@ -34,6 +34,7 @@ use tokio::time::Instant;
 
 use self::connection::{Http1Connection, Http2Connection, HttpSettings};
 use self::dial::Dialing;
+use self::informational::{InformationalLimit, TooManyInformational};
 use self::lease::{Hold, Http1Lease, Http2Lease, Lease, PoolBody};
 use self::state::{Alive, Expiry, Id, Todo};
 use self::wire::Tally;
@@ -45,6 +46,7 @@ use crate::config::{Connections, Limits, ServerUrl};
 mod classify;
 mod connection;
 mod dial;
+mod informational;
 mod lease;
 mod state;
 mod upgrade;
@@ -269,7 +271,17 @@ impl PoolShared {
         // be repeated.
         let reused = one.used;
         let spare = if reused && is_read(request.method()) { spare(&request) } else { None };
-        match one.sender.try_send_request(request).await {
+        let informational = InformationalLimit::default();
+        informational.apply(&mut request);
+        let sent = tokio::select! {
+            biased;
+            () = informational.exceeded() => {
+                let error = self.error(TransportFault::Protocol, TooManyInformational);
+                return Err(Failed { error, again: None });
+            }
+            sent = one.sender.try_send_request(request) => sent,
+        };
+        match sent {
             Ok(response) => Ok(self.answer(response, Hold::Http1Connection(lease))),
             Err(mut failed) => {
                 let mut again = failed.take_message();

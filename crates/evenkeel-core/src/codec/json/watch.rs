@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use super::buffer::JsonBuffer;
 use crate::codec::chunks::StreamSlice;
+use crate::codec::watch::check_bookmark;
 use crate::codec::{DEFAULT_MAX_ITEM_BYTES, ParsedObject, WatchEventType};
 use crate::error::{DecodeError, StreamError, TypeMismatch};
 use crate::header::Header;
@@ -100,7 +101,7 @@ fn read_event(frame: &StreamSlice, info: &Arc<ResourceInfo>) -> Result<WatchEven
         return Ok(WatchEvent::of(event, info, ParsedObject { header, payload: Payload::json(bytes) }));
     }
     match event {
-        "BOOKMARK" => Ok(read_bookmark(object)),
+        "BOOKMARK" => read_bookmark(object, info).map_err(|source| object_error(frame, source, kind)),
         "ERROR" => serde_json::from_str(object)
             .map(WatchEvent::Error)
             .map_err(|error| StreamError::InvalidStatus { offset: frame.offset, source: TypeMismatch::new(&error) }),
@@ -111,13 +112,15 @@ fn read_event(frame: &StreamSlice, info: &Arc<ResourceInfo>) -> Result<WatchEven
     }
 }
 
-pub(in crate::codec) fn read_bookmark(object: &str) -> WatchEvent<Untyped> {
+pub(in crate::codec) fn read_bookmark(object: &str, info: &ResourceInfo) -> Result<WatchEvent<Untyped>, DecodeError> {
+    let stated = |member: &str| Scanner::string_at(object, &[member]).unwrap_or_default();
+    check_bookmark(&stated("kind"), &stated("apiVersion"), info)?;
     let version = Scanner::string_at(object, &["metadata", "resourceVersion"]);
     let end = Scanner::string_at(object, &["metadata", "annotations", "k8s.io/initial-events-end"]);
-    WatchEvent::Bookmark {
+    Ok(WatchEvent::Bookmark {
         resource_version: ResourceVersion::new(version.as_deref().unwrap_or_default()),
         initial_events_end: end.as_deref() == Some("true"),
-    }
+    })
 }
 
 /// The members of an event.

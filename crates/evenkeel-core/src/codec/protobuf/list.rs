@@ -254,6 +254,16 @@ impl ProtobufListDecoder {
         self.buffer.limit = bytes;
     }
 
+    /// Returns what was read of the list's metadata.
+    pub(in crate::codec) fn meta(&self) -> &ListMeta {
+        &self.meta
+    }
+
+    /// Ends the decoding after a fatal error.
+    pub(in crate::codec) fn close(&mut self) {
+        self.buffer.close();
+    }
+
     pub(in crate::codec) fn push(&mut self, chunk: Bytes) {
         self.buffer.push(chunk);
     }

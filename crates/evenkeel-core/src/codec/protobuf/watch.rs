@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::buffer::ProtobufBuffer;
 use super::{key_in, open_envelope, read_status};
 use crate::codec::chunks::StreamSlice;
+use crate::codec::watch::check_bookmark;
 use crate::codec::{DEFAULT_MAX_ITEM_BYTES, ParsedObject, WatchEventType, json};
 use crate::error::{DecodeError, ProtobufError, StreamError, TypeMismatch};
 use crate::header::{MetadataField, annotation_in, metadata_of};
@@ -93,7 +94,7 @@ fn read_event(frame: &StreamSlice, info: &Arc<ResourceInfo>) -> Result<WatchEven
         };
     }
     match &*event {
-        "BOOKMARK" => read_bookmark(object).map_err(|source| object_error(frame, object, source, kind)),
+        "BOOKMARK" => read_bookmark(object, info).map_err(|source| object_error(frame, object, source, kind)),
         "ERROR" => {
             let status = if is_json(object) {
                 serde_json::from_slice(object).map_err(|error| TypeMismatch::new(&error))
@@ -137,11 +138,12 @@ fn is_json(object: &[u8]) -> bool {
     !object.starts_with(PREFIX) && object.trim_ascii_start().first() == Some(&b'{')
 }
 
-fn read_bookmark(object: &[u8]) -> Result<WatchEvent<Untyped>, DecodeError> {
+fn read_bookmark(object: &[u8], info: &ResourceInfo) -> Result<WatchEvent<Untyped>, DecodeError> {
     if is_json(object) {
-        return Ok(json::read_bookmark(std::str::from_utf8(object).unwrap_or_default()));
+        return json::read_bookmark(std::str::from_utf8(object).unwrap_or_default(), info);
     }
     let content = open_envelope(object)?;
+    check_bookmark(content.stated.kind, content.stated.api_version, info)?;
     let MetadataField::OfObject(metadata) = metadata_of(content.message, content.raw)? else {
         return Err(DecodeError::NoMetadata { kind: Some(content.stated.kind.into()) });
     };

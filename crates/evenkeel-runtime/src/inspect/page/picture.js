@@ -277,7 +277,9 @@ class InformerCard extends SourceCard {
     setText(relists, number(informer.relists));
     this.word = informer.watch === "watching" && !informer.synced ? "listing" : informer.watch;
     this.badge.dataset.state = WATCH[this.word] ?? "quiet";
-    this.badge.title = informer.last_error ? `last error: ${informer.last_error}` : "";
+    const error = informer.last_error && `last error: ${informer.last_error}`;
+    const check = informer.consistency && `store: ${informer.consistency}`;
+    this.badge.title = [error, check].filter(Boolean).join("\n");
     if (this.passed.received) flash(this.arrows.deltas);
     if (this.passed.applied) flash(this.arrows.store);
     if (this.passed.notified) flash(this.arrows.handlers);

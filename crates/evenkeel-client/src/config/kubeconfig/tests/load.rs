@@ -187,3 +187,48 @@ fn chc_20_a_chain_of_two_files() {
     folder.put("b/config", "users: [");
     assert!(environment(&[&a, &b]).infer(&Overrides::default()).is_err());
 }
+
+#[cfg(unix)]
+#[test]
+fn sec_80_a_kubeconfig_that_is_a_pipe_or_a_device_is_an_error() {
+    let folder = Folder::new();
+    let pipe = folder.join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    for path in [pipe.as_path(), Path::new("/dev/zero"), Path::new("/dev/tty")] {
+        let error = KubeconfigFiles::explicit(path).load().into_config().unwrap_err();
+        assert!(error.to_string().contains(&*path.to_string_lossy()), "{error}");
+        let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        assert!(format!("{error} {cause}").contains("not a regular file"), "{error}: {cause}");
+    }
+    let nothing = KubeconfigFiles::explicit("/dev/null").load().into_config().unwrap();
+    assert_eq!(nothing, Kubeconfig::default());
+}
+
+#[cfg(unix)]
+#[test]
+fn sec_81_a_kubeconfig_with_credentials_that_all_can_read_draws_a_warning() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = Folder::new();
+    let log_of = |content: &str, mode: u32| {
+        let path = folder.put("config", content);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        logged(|| drop(KubeconfigFiles::explicit(&path).load().into_config().unwrap()))
+    };
+    for user in [
+        "{token: canary}",
+        "{username: u, password: canary}",
+        "{client-key-data: Y2FuYXJ5}",
+        "{auth-provider: {name: oidc, config: {refresh-token: canary}}}",
+    ] {
+        let content = format!("users: [{{name: u, user: {user}}}]");
+        let log = log_of(&content, 0o644);
+        assert_eq!(log.matches("WARN").count(), 1, "{user}: {log}");
+        assert!(log.contains("chmod 600") && !log.contains("canary") && !log.contains("Y2FuYXJ5"), "{log}");
+        assert!(!log_of(&content, 0o640).contains("WARN"), "the group is a choice of the administrator");
+        assert!(!log_of(&content, 0o600).contains("WARN"));
+    }
+    for user in ["{tokenFile: /t, client-key: /k}", "{exec: {command: c, apiVersion: v1}}", "{token: ''}"] {
+        assert!(!log_of(&format!("users: [{{name: u, user: {user}}}]"), 0o644).contains("WARN"), "{user}");
+    }
+}

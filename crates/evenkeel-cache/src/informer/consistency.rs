@@ -1,0 +1,290 @@
+//! The consistency check: compares the store of an informer with a list of exactly its version.
+//!
+//! [`StoreDigest`] compares, without I/O. [`ConsistencyChecker`] lists, on demand and at intervals, in the driver task.
+
+mod digest;
+
+use std::fmt;
+use std::future::{pending, poll_fn};
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_core::{ObjectKey, ResourceInfo, StreamError, Untyped};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use self::digest::StoreDigest;
+use super::metrics::count_consistency_check;
+use super::shared::InformerShared;
+use crate::reflector::limits::{ListLimits, PageProgress};
+use crate::reflector::{SinkRequest, Transform};
+use crate::source::{ListPart, ListRequest, ListerWatcher, SourceError};
+use crate::{Indexer, Object};
+
+/// The page size of the list.
+const PAGE: u32 = 500;
+/// The longest duration of a check.
+const TIME_LIMIT: Duration = Duration::from_secs(300);
+/// The number of objects that are processed before the task yields.
+const YIELD_AFTER: usize = 1000;
+/// The number of calls that may wait for a check; further ones wait for those.
+const MAX_REQUESTS: usize = 64;
+
+/// The result of a [consistency check](crate::SharedInformer::check_consistency).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConsistencyReport {
+    /// The resource version of the store that was compared; empty if there was none.
+    pub resource_version: String,
+    /// The number of stored objects that were compared.
+    pub objects: usize,
+    /// The outcome.
+    pub outcome: ConsistencyOutcome,
+}
+
+/// The outcome of a consistency check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConsistencyOutcome {
+    /// The store has the objects of the list, in the same state.
+    Consistent,
+    /// The store differs from the list. The informer relists.
+    Inconsistent {
+        /// The number of objects that only the list has.
+        missing: usize,
+        /// The number of objects that only the store has.
+        extra: usize,
+        /// The number of objects in another state.
+        different: usize,
+        /// The keys of up to ten of them.
+        examples: Vec<ObjectKey>,
+    },
+    /// The store could not be compared, for example because the server no longer has its version.
+    Inconclusive {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl ConsistencyReport {
+    pub(super) fn inconclusive(resource_version: String, objects: usize, reason: String) -> Self {
+        ConsistencyReport { resource_version, objects, outcome: ConsistencyOutcome::Inconclusive { reason } }
+    }
+}
+
+impl fmt::Display for ConsistencyReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ConsistencyReport { resource_version, objects, outcome } = self;
+        match outcome {
+            ConsistencyOutcome::Consistent => write!(f, "consistent: {objects} objects at version {resource_version}"),
+            ConsistencyOutcome::Inconsistent { missing, extra, different, .. } => write!(
+                f,
+                "inconsistent: of {objects} objects at version {resource_version}, {missing} missing, {extra} extra, \
+                 {different} in another state"
+            ),
+            ConsistencyOutcome::Inconclusive { reason } => write!(f, "inconclusive: {reason}"),
+        }
+    }
+}
+
+/// A request for a check. Receives the report.
+pub(super) type CheckRequest = oneshot::Sender<ConsistencyReport>;
+
+/// Returns the channel of the requests.
+pub(super) fn requests() -> (mpsc::Sender<CheckRequest>, mpsc::Receiver<CheckRequest>) {
+    mpsc::channel(MAX_REQUESTS)
+}
+
+/// Checks the store of an informer.
+pub(super) struct ConsistencyChecker {
+    pub(super) source: Arc<dyn ListerWatcher>,
+    pub(super) resource: Arc<ResourceInfo>,
+    pub(super) transform: Option<Transform>,
+    pub(super) limits: ListLimits,
+    /// `None` for checks on demand only.
+    pub(super) interval: Option<Duration>,
+}
+
+impl ConsistencyChecker {
+    /// Checks on demand and at intervals, until the future is dropped.
+    pub(super) async fn run(
+        self,
+        shared: &InformerShared,
+        mut requests: mpsc::Receiver<CheckRequest>,
+        repairs: mpsc::Sender<SinkRequest>,
+    ) {
+        let mut next = self.next_check();
+        loop {
+            let mut waiting = Vec::new();
+            tokio::select! {
+                request = requests.recv() => match request {
+                    Some(request) => waiting.push(request),
+                    // The informer has the sender, so this does not happen while it runs.
+                    None => return pending().await,
+                },
+                () = sleep_until_some(next) => next = self.next_check(),
+            }
+            while let Ok(request) = requests.try_recv() {
+                waiting.push(request);
+            }
+            let report = self.check(shared).await;
+            self.publish(shared, &report, &repairs);
+            for request in waiting {
+                // The caller may have dropped its future.
+                let _ = request.send(report.clone());
+            }
+        }
+    }
+
+    fn next_check(&self) -> Option<Instant> {
+        let interval = self.interval?;
+        Instant::now().checked_add(interval.saturating_add(interval.mul_f64(0.1 * fastrand::f64())))
+    }
+
+    /// Logs, counts and stores a report. Requests a relist if the store is inconsistent.
+    fn publish(&self, shared: &InformerShared, report: &ConsistencyReport, repairs: &mpsc::Sender<SinkRequest>) {
+        let (informer, version) = (shared.name.as_str(), report.resource_version.as_str());
+        let result = match &report.outcome {
+            ConsistencyOutcome::Consistent => {
+                tracing::debug!(informer, version, objects = report.objects, "store is consistent");
+                "consistent"
+            }
+            ConsistencyOutcome::Inconsistent { missing, extra, different, examples } => {
+                let examples: Vec<&str> = examples.iter().map(ObjectKey::as_str).collect();
+                tracing::error!(
+                    informer,
+                    version,
+                    missing,
+                    extra,
+                    different,
+                    ?examples,
+                    "store differs from the server; relisting"
+                );
+                // A full channel contains a request for a relist already.
+                let _ = repairs.try_send(SinkRequest::Repair {
+                    version: report.resource_version.clone(),
+                    missing: *missing,
+                    extra: *extra,
+                    other: *different,
+                });
+                "inconsistent"
+            }
+            ConsistencyOutcome::Inconclusive { reason } => {
+                tracing::debug!(informer, version, reason, "consistency check was inconclusive");
+                "inconclusive"
+            }
+        };
+        count_consistency_check(&shared.identity, result);
+        shared.set_last_check(report.clone());
+    }
+
+    async fn check(&self, shared: &InformerShared) -> ConsistencyReport {
+        if !shared.lifecycle().synced {
+            return ConsistencyReport::inconclusive(String::new(), 0, "the informer has not synced".to_owned());
+        }
+        // The reflector runs in this task and has applied everything that it received, so these belong together.
+        let snapshot = Indexer::<Untyped>::over(Arc::clone(&shared.table)).snapshot();
+        let version = shared.last_sync_resource_version().as_str().to_owned();
+        let objects = snapshot.len();
+        if matches!(version.as_str(), "" | "0") {
+            return ConsistencyReport::inconclusive(version, objects, "the store has no version".to_owned());
+        }
+        let mut digest = StoreDigest::with_capacity(objects);
+        for (index, object) in snapshot.iter().enumerate() {
+            digest.add(object);
+            if index % YIELD_AFTER == YIELD_AFTER - 1 {
+                yield_now().await;
+            }
+        }
+        // It must not keep objects in memory during the list.
+        drop(snapshot);
+        let compared = match timeout(TIME_LIMIT, self.compare(&mut digest, &version)).await {
+            Ok(compared) => compared,
+            Err(_) => Err(format!("the list took longer than {TIME_LIMIT:?}")),
+        };
+        if let Err(reason) = compared {
+            return ConsistencyReport::inconclusive(version, objects, reason);
+        }
+        let outcome = digest.outcome(|| Indexer::<Untyped>::over(Arc::clone(&shared.table)).snapshot());
+        ConsistencyReport { resource_version: version, objects, outcome }
+    }
+
+    /// Compares the objects of the list with the digest, page by page.
+    ///
+    /// # Errors
+    /// Why the list is inconclusive.
+    async fn compare(&self, digest: &mut StoreDigest, version: &str) -> Result<(), String> {
+        let exactly = ListRequest { is_exact: true, limit: PAGE, ..ListRequest::not_older_than(version) };
+        let mut next = Some(exactly);
+        let mut progress = PageProgress::default();
+        let mut listed: usize = 0;
+        while let Some(request) = next.take() {
+            let is_first = request.continue_token.is_empty();
+            let before = listed;
+            let mut items = self.source.list(request).await.map_err(|error| reason_of(&error))?;
+            let (found, token) = loop {
+                match poll_fn(|context| items.poll_next(context)).await.map_err(|error| reason_of(&error))? {
+                    ListPart::Object(object) => {
+                        listed += 1;
+                        self.compare_object(digest, object)?;
+                    }
+                    ListPart::Unreadable(StreamError::Object { key: Some(key), .. }) => {
+                        listed += 1;
+                        digest.ignore(&key);
+                    }
+                    ListPart::Unreadable(error) => return Err(format!("the list is unreadable: {error}")),
+                    ListPart::End { resource_version, continue_token } => break (resource_version, continue_token),
+                }
+                if listed > self.limits.objects {
+                    return Err(format!("the list has more than {} objects", self.limits.objects));
+                }
+                if listed.is_multiple_of(YIELD_AFTER) {
+                    yield_now().await;
+                }
+            };
+            if is_first && found.as_str() != version {
+                return Err(format!("the server listed version {found} instead of {version}"));
+            }
+            if !token.is_empty() {
+                progress.page(listed - before, &token).map_err(|error| error.to_string())?;
+                next = Some(ListRequest { limit: PAGE, continue_token: token, ..ListRequest::default() });
+            }
+        }
+        Ok(())
+    }
+
+    fn compare_object(&self, digest: &mut StoreDigest, object: Object) -> Result<(), String> {
+        let is_metadata = self.source.is_metadata_only() && object.kind() == "PartialObjectMetadata";
+        if !is_metadata
+            && (object.kind() != self.resource.kind() || object.api_version() != self.resource.api_version())
+        {
+            return Err(format!("the list contains {} {}", object.api_version(), object.kind()));
+        }
+        if digest.matches(&object) {
+            return Ok(());
+        }
+        let key = object.key().clone();
+        // The store leaves out what the transform rejects.
+        if let Some(transform) = &self.transform
+            && crate::reflector::apply_transform(transform, object).is_err()
+        {
+            digest.ignore(&key);
+            return Ok(());
+        }
+        digest.mismatch(key);
+        Ok(())
+    }
+}
+
+/// Returns why a failed list is inconclusive.
+fn reason_of(error: &SourceError) -> String {
+    if error.is_expired() { format!("the version has expired: {error}") } else { format!("failed to list: {error}") }
+}
+
+async fn sleep_until_some(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => pending().await,
+    }
+}
