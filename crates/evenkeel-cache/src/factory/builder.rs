@@ -8,11 +8,11 @@ use evenkeel_client::{Client, PartialObjectMetadata, Unstructured, Wire};
 use evenkeel_core::{ResourceInfo, Untyped};
 use kube_core::Resource;
 
+use super::kind_options::KindOptions;
 use super::registry::{Key, Registry};
 use super::settings::Settings;
 use super::{FactoryInner, InformerFactory};
 use crate::Object;
-use crate::informer::InformerOptions;
 use crate::source::BoxError;
 
 /// Builds an [`InformerFactory`].
@@ -48,7 +48,7 @@ impl InformerFactoryBuilder {
         InformerFactoryBuilder { client: client.clone(), settings: Settings::default() }
     }
 
-    fn all(mut self, change: impl FnOnce(InformerOptions<Untyped>) -> InformerOptions<Untyped>) -> Self {
+    fn all(mut self, change: impl FnOnce(KindOptions<Untyped>) -> KindOptions<Untyped>) -> Self {
         self.settings.all = change(self.settings.all);
         self
     }
@@ -59,39 +59,39 @@ impl InformerFactoryBuilder {
         self
     }
 
-    /// Sets the resync period of handlers that have none: see [`InformerOptions::resync`].
+    /// Sets the resync period of handlers that have none: see [`KindOptions::resync`].
     pub fn resync(self, period: Duration) -> Self {
         self.all(|options| options.resync(period))
     }
 
-    /// Selects the objects of one namespace; empty for all: see [`InformerOptions::namespace`].
+    /// Selects the objects of one namespace; empty for all: see [`KindOptions::namespace`].
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         self.all(|options| options.namespace(namespace))
     }
 
-    /// Selects objects by label: see [`InformerOptions::labels`].
+    /// Selects objects by label: see [`KindOptions::labels`].
     pub fn labels(self, selector: impl ToString) -> Self {
         self.all(|options| options.labels(selector))
     }
 
-    /// Selects objects by field: see [`InformerOptions::fields`]. Few fields exist in all kinds.
+    /// Selects objects by field: see [`KindOptions::fields`]. Few fields exist in all kinds.
     pub fn fields(self, selector: impl ToString) -> Self {
         self.all(|options| options.fields(selector))
     }
 
     /// Sets the encoding of lists and watches, as far as a kind supports it. Default: protobuf for built-in kinds, JSON for
-    /// custom ones and those only known at run time. See [`InformerOptions::wire`].
+    /// custom ones and those only known at run time. See [`KindOptions::wire`].
     pub fn wire(self, wire: Wire) -> Self {
         self.all(|options| options.wire(wire))
     }
 
-    /// Sets how often informers check their stores against the server: see [`InformerOptions::check_consistency`].
+    /// Sets how often informers check their stores against the server: see [`KindOptions::check_consistency`].
     pub fn check_consistency(self, interval: Duration) -> Self {
         self.all(|options| options.check_consistency(interval))
     }
 
     /// Sets a function that changes objects of all kinds before they are stored, such as
-    /// [`drop_managed_fields`](crate::transform::drop_managed_fields). See [`InformerOptions::transform`].
+    /// [`drop_managed_fields`](crate::transform::drop_managed_fields). See [`KindOptions::transform`].
     pub fn transform_all(self, transform: impl Fn(Object) -> Result<Object, BoxError> + Send + Sync + 'static) -> Self {
         self.all(|options| options.transform(transform))
     }
@@ -99,7 +99,7 @@ impl InformerFactoryBuilder {
     /// Sets options of one kind.
     pub fn configure<K: Resource + 'static>(
         mut self,
-        configure: impl FnOnce(InformerOptions<K>) -> InformerOptions<K>,
+        configure: impl FnOnce(KindOptions<K>) -> KindOptions<K>,
     ) -> Self {
         self.settings.configure(Key::Typed(TypeId::of::<K>()), configure);
         self
@@ -109,7 +109,7 @@ impl InformerFactoryBuilder {
     pub fn configure_dynamic(
         mut self,
         info: &Arc<ResourceInfo>,
-        configure: impl FnOnce(InformerOptions<Unstructured>) -> InformerOptions<Unstructured>,
+        configure: impl FnOnce(KindOptions<Unstructured>) -> KindOptions<Unstructured>,
     ) -> Self {
         self.settings.configure(Key::Dynamic(Arc::clone(info)), configure);
         self
@@ -119,7 +119,7 @@ impl InformerFactoryBuilder {
     pub fn configure_metadata(
         mut self,
         info: &Arc<ResourceInfo>,
-        configure: impl FnOnce(InformerOptions<PartialObjectMetadata>) -> InformerOptions<PartialObjectMetadata>,
+        configure: impl FnOnce(KindOptions<PartialObjectMetadata>) -> KindOptions<PartialObjectMetadata>,
     ) -> Self {
         self.settings.configure(Key::Metadata(Arc::clone(info)), configure);
         self

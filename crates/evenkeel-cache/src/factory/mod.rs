@@ -2,6 +2,7 @@
 
 mod builder;
 mod covers;
+mod kind_options;
 mod registry;
 mod settings;
 mod sync_error;
@@ -17,6 +18,7 @@ use evenkeel_core::{ResourceInfo, Untyped};
 use kube_core::Resource;
 
 pub use self::builder::InformerFactoryBuilder;
+pub use self::kind_options::{KindOptions, Selection};
 use self::registry::{Key, Registry};
 use self::settings::Settings;
 pub use self::sync_error::SyncError;

@@ -8,32 +8,28 @@ use evenkeel_client::{Api, Client, Wire};
 use evenkeel_core::status::qualified;
 use evenkeel_core::{ResourceInfo, Untyped};
 
+use super::kind_options::{KindOptions, Selection};
 use super::registry::Key;
 use crate::SharedInformer;
-use crate::informer::InformerOptions;
 use crate::source::ApiSource;
 
 /// The options of all informers of a factory, and of single kinds.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
     pub(super) name: Option<String>,
-    pub(super) all: InformerOptions<Untyped>,
-    kinds: HashMap<Key, InformerOptions<Untyped>>,
+    pub(super) all: KindOptions<Untyped>,
+    kinds: HashMap<Key, KindOptions<Untyped>>,
 }
 
 impl Settings {
     /// Changes the options of one kind.
-    pub(super) fn configure<K: 'static>(
-        &mut self,
-        key: Key,
-        configure: impl FnOnce(InformerOptions<K>) -> InformerOptions<K>,
-    ) {
+    pub(super) fn configure<K: 'static>(&mut self, key: Key, configure: impl FnOnce(KindOptions<K>) -> KindOptions<K>) {
         let options = self.kinds.remove(&key).unwrap_or_default();
         self.kinds.insert(key, configure(options.cast()).cast());
     }
 
     /// Returns the options of an informer.
-    fn options(&self, key: &Key) -> InformerOptions<Untyped> {
+    fn options(&self, key: &Key) -> KindOptions<Untyped> {
         self.kinds.get(key).cloned().unwrap_or_default().or(&self.all)
     }
 
@@ -45,19 +41,19 @@ impl Settings {
 
     /// Returns a new informer.
     pub(super) fn informer(&self, client: &Client, key: &Key, info: &Arc<ResourceInfo>) -> SharedInformer<Untyped> {
-        let mut options = self.options(key);
-        let selection = std::mem::take(&mut options.selection);
+        let (options, selection) = self.options(key).split();
+        let Selection { namespace, labels, fields, wire } = selection;
         let mut api = Api::<Untyped, Any>::of(client, info);
-        if let Some(namespace) = &selection.namespace {
+        if let Some(namespace) = &namespace {
             api = api.namespace(namespace);
         }
         // Kinds that are only known at run time are JSON, as with `Client::dynamic`.
         let own = matches!(key, Key::Dynamic(_)).then_some(Wire::Json);
-        if let Some(wire) = selection.wire.or(own) {
+        if let Some(wire) = wire.or(own) {
             api = api.wire(wire);
         }
-        let (labels, fields) = (selection.labels.unwrap_or_default(), selection.fields.unwrap_or_default());
-        let name = options.name.clone().unwrap_or_else(|| self.name_of(key, info));
+        let (labels, fields) = (labels.unwrap_or_default(), fields.unwrap_or_default());
+        let name = options.settings.name.clone().unwrap_or_else(|| self.name_of(key, info));
         match key {
             Key::Typed(_) | Key::Dynamic(_) => {
                 SharedInformer::with_source(ApiSource::new(api).labels(labels).fields(fields), info, options, name)

@@ -43,6 +43,7 @@ use crate::{Event, Indexer};
 
 pub use self::consistency::{ConsistencyOutcome, ConsistencyReport};
 pub use self::listener::Lag;
+pub(crate) use self::options::InformerSettings;
 pub use self::options::{InformerOptions, QueueKind};
 pub use self::registration::{Registration, Stopped};
 pub use self::running::RunningInformers;
@@ -239,11 +240,7 @@ impl<K: 'static> SharedInformer<K> {
     /// Returns an informer of the objects of a source, which are of this kind. It does nothing until it is
     /// [started](Self::start).
     pub fn new(source: impl ListerWatcher, info: &Arc<ResourceInfo>, options: InformerOptions<K>) -> Self {
-        let name = options.name.clone().unwrap_or_else(|| info.plural().to_owned());
-        #[cfg(feature = "client")]
-        if !options.selection.is_empty() {
-            tracing::warn!(informer = name, "namespace, selectors and wire are options of the source; ignored");
-        }
+        let name = options.settings.name.clone().unwrap_or_else(|| info.plural().to_owned());
         Self::with_source(source, info, options, name)
     }
 
@@ -253,6 +250,7 @@ impl<K: 'static> SharedInformer<K> {
         options: InformerOptions<K>,
         name: String,
     ) -> Self {
+        let options = options.settings;
         let queue: DeltaQueue = match options.queue.unwrap_or_default() {
             QueueKind::Ordered => OrderedQueue::new(ListMode::Atomic).into(),
             QueueKind::OrderedPerItem => OrderedQueue::new(ListMode::PerItem).into(),

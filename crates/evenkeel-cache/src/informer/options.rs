@@ -5,8 +5,6 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(feature = "client")]
-use evenkeel_client::Wire;
 use evenkeel_core::{Obj, Untyped};
 
 use crate::Object;
@@ -34,8 +32,8 @@ pub enum QueueKind {
 
 /// Options of an informer: of a [standalone one](crate::SharedInformer::new), of one kind of a factory, or of all kinds.
 ///
-/// An option that is set twice has the last value. Options of one kind override those of the factory. The defaults: all
-/// objects of all namespaces, no resync, the ordered queue.
+/// An option that is set twice has the last value. Options of one kind override those of the factory. The defaults: no resync, the
+/// ordered queue.
 ///
 /// ```
 /// use std::time::Duration;
@@ -47,8 +45,26 @@ pub enum QueueKind {
 ///     .index(Index::by_object("app", |pod| pod.label("app").map(String::from)));
 /// # drop(options);
 /// ```
+///
+/// The source of a standalone informer decides which objects it lists, so these options have no selectors. In a factory, which
+/// creates the sources, they are a `KindOptions` and have them:
+///
+/// ```compile_fail,E0599
+/// # use evenkeel_cache::InformerOptions;
+/// # use k8s_openapi::api::core::v1::Pod;
+/// let options = InformerOptions::<Pod>::new().labels("app=web");
+/// ```
 #[must_use = "options have no effect until they are used"]
-pub struct InformerOptions<K> {
+pub struct InformerOptions<K, S = ()> {
+    pub(crate) settings: InformerSettings,
+    /// What the source of a factory's informer lists; nothing for a standalone informer.
+    pub(crate) selection: S,
+    pub(crate) kind: PhantomData<fn() -> K>,
+}
+
+/// The options that do not depend on the source.
+#[derive(Clone, Default)]
+pub(crate) struct InformerSettings {
     pub(crate) name: Option<String>,
     pub(crate) resync: Option<Duration>,
     pub(crate) queue: Option<QueueKind>,
@@ -63,26 +79,6 @@ pub struct InformerOptions<K> {
     pub(crate) max_list_objects: Option<usize>,
     pub(crate) max_list_bytes: Option<usize>,
     pub(crate) check_interval: Option<Duration>,
-    #[cfg(feature = "client")]
-    pub(crate) selection: Selection,
-    kind: PhantomData<fn() -> K>,
-}
-
-/// Objects that the source of a factory's informer lists, and their encoding.
-#[cfg(feature = "client")]
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Selection {
-    pub(crate) namespace: Option<String>,
-    pub(crate) labels: Option<String>,
-    pub(crate) fields: Option<String>,
-    pub(crate) wire: Option<Wire>,
-}
-
-#[cfg(feature = "client")]
-impl Selection {
-    pub(super) fn is_empty(&self) -> bool {
-        self.namespace.is_none() && self.labels.is_none() && self.fields.is_none() && self.wire.is_none()
-    }
 }
 
 impl<K: 'static> InformerOptions<K> {
@@ -90,29 +86,31 @@ impl<K: 'static> InformerOptions<K> {
     pub fn new() -> Self {
         Self::default()
     }
+}
 
+impl<K: 'static, S> InformerOptions<K, S> {
     /// Sets the name of the informer in logs and metrics. Default: the plural of its kind. If another informer of the same
     /// name and kind exists, metrics append a number.
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = Some(name.into());
+        self.settings.name = Some(name.into());
         self
     }
 
     /// Sets the resync period of handlers that have none. Zero, the default, disables resyncs. A resync makes no request.
     pub fn resync(mut self, period: Duration) -> Self {
-        self.resync = Some(period);
+        self.settings.resync = Some(period);
         self
     }
 
     /// Adds an index. Every informer has the one by namespace.
     pub fn index(mut self, index: Index<K>) -> Self {
-        self.indexes.push(index.cast());
+        self.settings.indexes.push(index.cast());
         self
     }
 
     /// Sets the queue between reflector and store.
     pub fn queue(mut self, kind: QueueKind) -> Self {
-        self.queue = Some(kind);
+        self.settings.queue = Some(kind);
         self
     }
 
@@ -123,58 +121,58 @@ impl<K: 'static> InformerOptions<K> {
         transform: impl Fn(Obj<K>) -> Result<Obj<K>, E> + Send + Sync + 'static,
     ) -> Self {
         let untyped = move |object: Object| transform(object.cast()).map(Obj::cast).map_err(Into::into);
-        self.transform = Some(Arc::new(untyped));
+        self.settings.transform = Some(Arc::new(untyped));
         self
     }
 
     /// Sets what happens to an object that cannot be transformed.
     pub fn on_transform_error(mut self, policy: OnTransformError) -> Self {
-        self.on_transform_error = Some(policy);
+        self.settings.on_transform_error = Some(policy);
         self
     }
 
     /// Sets the function that receives every failure to list or to watch. Default: the log.
     pub fn on_error(mut self, handler: impl Fn(&ReflectorFailure) + Send + Sync + 'static) -> Self {
-        self.on_error = Some(Arc::new(handler));
+        self.settings.on_error = Some(Arc::new(handler));
         self
     }
 
     /// Sets whether stored objects are [packed](evenkeel_core::pack) into a fraction of their memory. Default: yes. Packing
     /// costs a few microseconds per received object, and about one per access to a payload.
     pub fn pack(mut self, pack: bool) -> Self {
-        self.pack = Some(pack);
+        self.settings.pack = Some(pack);
         self
     }
 
     /// Sets whether the initial list is requested as a WatchList. Default: yes, with a list if the server does not support it.
     pub fn watch_list(mut self, watch_list: bool) -> Self {
-        self.watch_list = Some(watch_list);
+        self.settings.watch_list = Some(watch_list);
         self
     }
 
     /// Sets the number of objects per page of a list. Default: as in client-go.
     pub fn page_size(mut self, objects: u32) -> Self {
-        self.page_size = Some(objects);
+        self.settings.page_size = Some(objects);
         self
     }
 
     /// Sets the backoff after failures.
     pub fn backoff(mut self, backoff: Backoff) -> Self {
-        self.backoff = Some(backoff);
+        self.settings.backoff = Some(backoff);
         self
     }
 
     /// Sets the maximal number of objects of a list, over all its pages or initial events. Default: a million. A larger list
     /// fails and is retried with backoff; the store stays as it is.
     pub fn max_list_objects(mut self, objects: usize) -> Self {
-        self.max_list_objects = Some(objects);
+        self.settings.max_list_objects = Some(objects);
         self
     }
 
     /// Sets the maximal bytes of the objects of a list as they are stored, over all its pages or initial events. Default: 2 GiB. A
     /// larger list fails and is retried with backoff; the store stays as it is.
     pub fn max_list_bytes(mut self, bytes: usize) -> Self {
-        self.max_list_bytes = Some(bytes);
+        self.settings.max_list_bytes = Some(bytes);
         self
     }
 
@@ -182,10 +180,12 @@ impl<K: 'static> InformerOptions<K> {
     /// version. Zero, the default, disables the checks. Each costs the server a list; a random tenth of the interval is added, so
     /// that informers do not check together.
     pub fn check_consistency(mut self, interval: Duration) -> Self {
-        self.check_interval = Some(interval);
+        self.settings.check_interval = Some(interval);
         self
     }
+}
 
+impl InformerSettings {
     /// Returns the limits of a list.
     pub(super) fn list_limits(&self) -> ListLimits {
         let defaults = ListLimits::default();
@@ -223,158 +223,26 @@ impl<K: 'static> InformerOptions<K> {
     }
 }
 
-/// Options of the informers of a factory. A standalone informer ignores them with a warning: its source decides.
-#[cfg(feature = "client")]
-impl<K: 'static> InformerOptions<K> {
-    /// Selects the objects of one namespace; empty for all. It does not affect cluster-scoped kinds.
-    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.selection.namespace = Some(namespace.into());
-        self
-    }
-
-    /// Selects objects by label: a text such as `app=web`, or a [`LabelSelector`](evenkeel_core::LabelSelector).
-    pub fn labels(mut self, selector: impl ToString) -> Self {
-        self.selection.labels = Some(selector.to_string());
-        self
-    }
-
-    /// Selects objects by field: a text such as `spec.nodeName=n1`, or a [`FieldSelector`](evenkeel_core::FieldSelector).
-    pub fn fields(mut self, selector: impl ToString) -> Self {
-        self.selection.fields = Some(selector.to_string());
-        self
-    }
-
-    /// Sets the encoding of lists and watches: see [`Wire`].
-    pub fn wire(mut self, wire: Wire) -> Self {
-        self.selection.wire = Some(wire);
-        self
-    }
-
-    /// Returns the same options for objects that are decoded as `L`.
-    pub(crate) fn cast<L>(self) -> InformerOptions<L> {
-        let Self {
-            name,
-            resync,
-            queue,
-            indexes,
-            transform,
-            on_transform_error,
-            on_error,
-            pack,
-            watch_list,
-            page_size,
-            backoff,
-            max_list_objects,
-            max_list_bytes,
-            check_interval,
-            selection,
-            kind: PhantomData,
-        } = self;
-        InformerOptions {
-            name,
-            resync,
-            queue,
-            indexes,
-            transform,
-            on_transform_error,
-            on_error,
-            pack,
-            watch_list,
-            page_size,
-            backoff,
-            max_list_objects,
-            max_list_bytes,
-            check_interval,
-            selection,
-            kind: PhantomData,
-        }
-    }
-
-    /// Returns these options, with unset ones taken from `defaults`.
-    pub(crate) fn or(self, defaults: &Self) -> Self {
-        let mut indexes = defaults.indexes.clone();
-        indexes.extend(self.indexes);
-        let (own, all) = (self.selection, &defaults.selection);
-        InformerOptions {
-            name: self.name.or_else(|| defaults.name.clone()),
-            resync: self.resync.or(defaults.resync),
-            queue: self.queue.or(defaults.queue),
-            indexes,
-            transform: self.transform.or_else(|| defaults.transform.clone()),
-            on_transform_error: self.on_transform_error.or(defaults.on_transform_error),
-            on_error: self.on_error.or_else(|| defaults.on_error.clone()),
-            pack: self.pack.or(defaults.pack),
-            watch_list: self.watch_list.or(defaults.watch_list),
-            page_size: self.page_size.or(defaults.page_size),
-            backoff: self.backoff.or(defaults.backoff),
-            max_list_objects: self.max_list_objects.or(defaults.max_list_objects),
-            max_list_bytes: self.max_list_bytes.or(defaults.max_list_bytes),
-            check_interval: self.check_interval.or(defaults.check_interval),
-            selection: Selection {
-                namespace: own.namespace.or_else(|| all.namespace.clone()),
-                labels: own.labels.or_else(|| all.labels.clone()),
-                fields: own.fields.or_else(|| all.fields.clone()),
-                wire: own.wire.or(all.wire),
-            },
-            kind: PhantomData,
-        }
-    }
-}
-
-impl<K> Default for InformerOptions<K> {
+impl<K, S: Default> Default for InformerOptions<K, S> {
     fn default() -> Self {
-        InformerOptions {
-            name: None,
-            resync: None,
-            queue: None,
-            indexes: Vec::new(),
-            transform: None,
-            on_transform_error: None,
-            on_error: None,
-            pack: None,
-            watch_list: None,
-            page_size: None,
-            backoff: None,
-            max_list_objects: None,
-            max_list_bytes: None,
-            check_interval: None,
-            #[cfg(feature = "client")]
-            selection: Selection::default(),
-            kind: PhantomData,
-        }
+        InformerOptions { settings: InformerSettings::default(), selection: S::default(), kind: PhantomData }
     }
 }
 
-impl<K> Clone for InformerOptions<K> {
+impl<K, S: Clone> Clone for InformerOptions<K, S> {
     fn clone(&self) -> Self {
-        InformerOptions {
-            name: self.name.clone(),
-            resync: self.resync,
-            queue: self.queue,
-            indexes: self.indexes.clone(),
-            transform: self.transform.clone(),
-            on_transform_error: self.on_transform_error,
-            on_error: self.on_error.clone(),
-            pack: self.pack,
-            watch_list: self.watch_list,
-            page_size: self.page_size,
-            backoff: self.backoff,
-            max_list_objects: self.max_list_objects,
-            max_list_bytes: self.max_list_bytes,
-            check_interval: self.check_interval,
-            #[cfg(feature = "client")]
-            selection: self.selection.clone(),
-            kind: PhantomData,
-        }
+        InformerOptions { settings: self.settings.clone(), selection: self.selection.clone(), kind: PhantomData }
     }
 }
 
-impl<K> fmt::Debug for InformerOptions<K> {
+impl<K, S: fmt::Debug> fmt::Debug for InformerOptions<K, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut debug = f.debug_struct("InformerOptions");
-        debug.field("name", &self.name).field("resync", &self.resync).field("queue", &self.queue);
-        #[cfg(feature = "client")]
-        debug.field("selection", &self.selection);
-        debug.finish_non_exhaustive()
+        let InformerSettings { name, resync, queue, .. } = &self.settings;
+        f.debug_struct("InformerOptions")
+            .field("name", name)
+            .field("resync", resync)
+            .field("queue", queue)
+            .field("selection", &self.selection)
+            .finish_non_exhaustive()
     }
 }

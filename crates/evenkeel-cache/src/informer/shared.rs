@@ -295,6 +295,8 @@ impl InformerShared {
         });
         self.queued.store(0, Ordering::Relaxed);
         self.table.stop_waiting();
+        // Without a driver, this ends the consistency checks that wait.
+        drop(self.take_parts());
         // Without a start there are no tasks that could drain.
         let mode = if was_started { *self.stop_mode.borrow() } else { StopMode::Immediate };
         self.stop_listeners(mode);

@@ -202,6 +202,7 @@ impl ReflectorBuilder {
                 check_consistency: self.check_consistency,
                 consistency_check: None,
                 listed: Vec::new(),
+                received_objects: 0,
                 listed_bytes: 0,
                 limits: self.limits,
                 list_started: None,

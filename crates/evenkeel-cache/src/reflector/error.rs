@@ -150,7 +150,7 @@ pub enum ReflectorError {
         /// The API version and kind of the object.
         found: String,
     },
-    /// One object is unreadable. It stays as it was last stored.
+    /// One object is unreadable. It stays as it was last stored. If its name is unreadable too, the list or watch fails.
     #[error("unreadable object: {0}")]
     Unreadable(#[source] StreamError),
     /// An object was unreadable some time ago. It may have been deleted, so the reflector relists.

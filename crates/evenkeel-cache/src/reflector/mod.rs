@@ -62,7 +62,8 @@ use crate::source::ListerWatcher;
 /// An object that is unreadable, or that the transform rejects, stays as it was last stored, and is left out if it was not:
 /// deleting an existing object would be worse than showing an old state. Other objects are not affected. An unreadable event may
 /// have been a deletion, so the reflector relists half a minute later, at most once in ten minutes. If not even the name is
-/// readable, the watch ends and the reflector relists with backoff.
+/// readable, the watch or the list fails and the reflector relists with backoff: any stored object may be the one. The first list
+/// is used without the object, and a relist follows half a minute later.
 ///
 /// # Hostile servers
 ///

@@ -6,6 +6,8 @@ use tokio::time::Instant;
 
 /// The time without progress after which a request is reported. The next report follows after twice the time, each time.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest time between two reports.
+const MAX_PATIENCE: Duration = Duration::from_secs(600);
 
 /// The time since a request last made progress.
 #[derive(Clone, Copy, Debug)]
@@ -50,9 +52,6 @@ impl StallClock {
         Some(self.waited(now))
     }
 }
-
-/// The longest time between two reports.
-const MAX_PATIENCE: Duration = Duration::from_secs(600);
 
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
 use crate::history::History;
+use crate::run::RunCounts;
 use crate::truth::{Map, Truth};
 
 /// Returns an object with this uid, version and contents.
@@ -170,4 +171,12 @@ fn differences_to_the_server_are_reported() {
     let history = record(Every, "add u@1, missed u@1");
     assert_eq!(history.difference(&[]), [""; 0]);
     assert_eq!(history.difference(&[state("v@5")]), ["ns/a is at v@5, but not known"], "a creation was lost");
+}
+
+#[test]
+fn the_faults_of_a_few_runs_are_not_counted() {
+    let counts = RunCounts { lists: 9, watches: 23, syncs: 5, cuts: 2, missed: 210, ..RunCounts::default() };
+    counts.check_faults(3);
+    let few = std::panic::catch_unwind(|| counts.check_faults(25)).unwrap_err();
+    assert!(few.downcast_ref::<String>().unwrap().starts_with("too few faults in 25 runs"));
 }

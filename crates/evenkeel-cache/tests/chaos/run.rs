@@ -1,7 +1,7 @@
 //! One seed: an informer, its handlers, writers, and a fault injector.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use tokio::time::{sleep, timeout};
 use crate::faults::{AGENT, FaultInjector};
 use crate::history::History;
 use crate::net::Net;
+use crate::number;
 use crate::truth::{Map, Truth, contents};
 use crate::world::{SELECTOR, Writer, initial_objects, listed};
 
@@ -31,8 +32,12 @@ const WRITES: usize = 100;
 const FAULTS: usize = 12;
 /// Length of the server's watch history: too short for a long outage.
 const HISTORY_LENGTH: usize = 64;
-/// Virtual time between two consistency checks.
-const CHECK_INTERVAL: Duration = Duration::from_secs(60);
+/// Virtual time between two consistency checks, in the seeds that have them.
+const CHECK_INTERVAL: Duration = Duration::from_secs(45);
+/// One of this many seeds checks its consistency at intervals. A check costs a list, which is what a seed costs most.
+const CHECKED_SEEDS: u64 = 11;
+/// The number of runs from which their faults are counted: in fewer ones, chance decides.
+const COUNTED_RUNS: u64 = 20;
 /// Virtual time that recovery may take after the last fault.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(3600);
 
@@ -48,6 +53,8 @@ pub(crate) struct Scene {
     resyncs: bool,
     late: Delivery,
     restores_backup: bool,
+    /// Interval of consistency checks; zero for none.
+    check_interval: Duration,
 }
 
 impl Scene {
@@ -62,6 +69,11 @@ impl Scene {
             resyncs: seed % 10 == 7,
             late: if (seed / 2).is_multiple_of(2) { Delivery::Every } else { Delivery::Latest },
             restores_backup: seed % 8 == 5,
+            check_interval: match number("EVENKEEL_CHAOS_CHECK") {
+                Some(seconds) => Duration::from_secs(seconds),
+                None if seed % CHECKED_SEEDS == 7 => CHECK_INTERVAL,
+                None => Duration::ZERO,
+            },
         }
     }
 
@@ -69,8 +81,8 @@ impl Scene {
         if self.selects { SELECTOR } else { "" }
     }
 
-    /// Returns the informer, which counts the differences that its consistency checks find.
-    fn informer(self, client: &Client, differences: Arc<AtomicU64>) -> SharedInformer<ConfigMap> {
+    /// Returns the informer.
+    fn informer(self, client: &Client, differences: Arc<Differences>) -> SharedInformer<ConfigMap> {
         let source = ApiSource::new(client.api::<ConfigMap>()).labels(self.selector());
         let info = Arc::clone(source.resource());
         let mut options = InformerOptions::new()
@@ -78,17 +90,35 @@ impl Scene {
             .watch_list(self.watch_list)
             .page_size(self.page_size)
             .index(Index::label("shard"))
-            .check_consistency(CHECK_INTERVAL)
-            .on_error(move |failure| {
-                if let ReflectorError::Inconsistent { .. } = failure.error {
-                    differences.fetch_add(1, Ordering::Relaxed);
-                }
-            });
+            .check_consistency(self.check_interval)
+            .on_error(move |failure| differences.record(&failure.error));
         if self.transforms {
             let lighter = transform::drop_paths(["metadata.managedFields", "data.ballast"]).unwrap();
             options = options.transform(move |object: Map| lighter(object.cast()).map(|object| object.cast()));
         }
         SharedInformer::new(source, &info, options)
+    }
+}
+
+/// The differences that consistency checks find.
+#[derive(Debug, Default)]
+struct Differences {
+    /// An event or object was unreadable or of another kind: the store may lack it until the next relist.
+    has_lost: AtomicBool,
+    unexplained: AtomicU64,
+}
+
+impl Differences {
+    fn record(&self, error: &ReflectorError) {
+        match error {
+            ReflectorError::Unreadable(_) | ReflectorError::OtherKind { .. } => {
+                self.has_lost.store(true, Ordering::Relaxed);
+            }
+            ReflectorError::Inconsistent { .. } if !self.has_lost.load(Ordering::Relaxed) => {
+                self.unexplained.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => {}
+        }
     }
 }
 
@@ -107,6 +137,16 @@ pub(crate) struct RunCounts {
     pub(crate) cuts: u64,
     pub(crate) notifications: u64,
     pub(crate) missed: u64,
+    /// Number of runs with consistency checks at intervals.
+    pub(crate) checked: u64,
+}
+
+impl RunCounts {
+    /// Panics if the faults of this many runs were too few to test anything.
+    pub(crate) fn check_faults(&self, runs: u64) {
+        let is_enough = self.cuts > runs && self.syncs > 2 * runs && self.missed > runs && self.checked > 0;
+        assert!(is_enough || runs < COUNTED_RUNS, "too few faults in {runs} runs: {self:?}");
+    }
 }
 
 /// Adds a handler that records its history.
@@ -170,7 +210,7 @@ pub(crate) async fn run(scene: Scene) -> RunCounts {
     config.user_agent = Some(AGENT.to_owned());
     config.throttle = None;
     let client = ClientBuilder::service(config, server.service()).layer(net.clone()).build().unwrap();
-    let differences = Arc::new(AtomicU64::new(0));
+    let differences = Arc::new(Differences::default());
     let informer = scene.informer(&client, Arc::clone(&differences));
     drop(client);
 
@@ -254,17 +294,19 @@ pub(crate) async fn run(scene: Scene) -> RunCounts {
         assert_eq!(history.violations(), [""; 0]);
         assert_eq!(history.difference(&server_has), [""; 0], "{}", handler.registration.name());
     }
+    let checked = informer.status().consistency.is_some();
     let check = informer.check_consistency().await;
     assert_eq!(check.outcome, ConsistencyOutcome::Consistent, "{check}");
     // A server that is restored from a backup has other objects at the same versions.
-    let found = differences.load(Ordering::Relaxed);
-    assert!(found == 0 || scene.restores_backup, "{found} differences in consistency checks");
+    let unexplained = differences.unexplained.load(Ordering::Relaxed);
+    assert!(unexplained == 0 || scene.restores_backup, "{unexplained} differences in consistency checks");
     let report = informer.status().reflector;
     let mut counts = RunCounts {
         lists: report.lists,
         watches: report.watches,
         syncs: report.syncs,
         cuts: net.cuts(),
+        checked: u64::from(checked),
         ..RunCounts::default()
     };
     {

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use evenkeel::EventRecorder;
 use evenkeel::apiserver::{ApiServer, StartError};
+use evenkeel::cache::InformerFactory;
+use evenkeel::cache::factory::KindOptions;
 use evenkeel::cache::informer::{Backoff, ReflectorError, ReflectorFailure};
-use evenkeel::cache::{InformerFactory, InformerOptions};
 use evenkeel::client::config::kubeconfig::Overrides;
 use evenkeel::client::{Client, ClientBuilder, Config};
 use evenkeel::events::{EventType, SinkOptions};
@@ -158,7 +159,7 @@ fn connect(server: &ApiServer, name: &str, requests: Arc<AtomicU64>) -> Result<C
 }
 
 /// Shortens the backoff of an informer, so that an outage ends soon.
-pub(super) fn with_short_backoff<K: 'static>(options: InformerOptions<K>) -> InformerOptions<K> {
+pub(super) fn with_short_backoff<K: 'static>(options: KindOptions<K>) -> KindOptions<K> {
     options.backoff(Backoff {
         initial: Duration::from_millis(200),
         factor: 1.5,
@@ -176,7 +177,7 @@ struct WatchObserver {
 }
 
 impl WatchObserver {
-    fn show<K: 'static>(self, options: InformerOptions<K>) -> InformerOptions<K> {
+    fn show<K: 'static>(self, options: KindOptions<K>) -> KindOptions<K> {
         options.on_error(move |trouble| self.take(trouble))
     }
 

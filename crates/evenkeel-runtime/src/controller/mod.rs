@@ -34,10 +34,10 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use evenkeel_cache::factory::InformerFactoryBuilder;
+use evenkeel_cache::factory::{InformerFactoryBuilder, KindOptions};
 use evenkeel_cache::informer::Stopped;
 use evenkeel_cache::source::BoxFuture;
-use evenkeel_cache::{InformerFactory, InformerOptions, RunningInformers};
+use evenkeel_cache::{InformerFactory, RunningInformers};
 use evenkeel_client::{Client, PartialObjectMetadata, Unstructured};
 use evenkeel_core::{LabelSelector, Obj, ObjectKey, ResourceInfo};
 use evenkeel_queue::{RateLimiter, WorkQueue};
@@ -78,7 +78,7 @@ enum OwnKindSelector {
 }
 
 impl OwnKindSelector {
-    fn add_to<K: 'static>(self, kind: InformerOptions<K>) -> InformerOptions<K> {
+    fn add_to<K: 'static>(self, kind: KindOptions<K>) -> KindOptions<K> {
         match self {
             OwnKindSelector::Labels(labels) => kind.labels(labels),
             OwnKindSelector::Fields(fields) => kind.fields(fields),

@@ -190,3 +190,18 @@ async fn cst_008_calls_share_a_check_and_a_stop_ends_it() {
     }
     assert_eq!(*script.exact.lock().unwrap(), [false, true], "one list for all of them");
 }
+
+#[test]
+fn cst_008_a_check_ends_with_the_runtime_of_the_informer() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (of_informer, of_caller) = (runtime(), runtime());
+    let informer = informer_of(&source(), options());
+    let running = of_informer.block_on(async { informer.start() });
+    of_caller.block_on(async {
+        let check = tokio::spawn(async move { informer.check_consistency().await });
+        tokio::task::yield_now().await;
+        of_informer.shutdown_background();
+        assert_eq!(reason(&check.await.unwrap()), "the informer stopped");
+    });
+    drop(running);
+}

@@ -135,14 +135,21 @@ impl Driver {
                     if let Some(object) = self.ingest_listed(object, sink)? {
                         self.listed_bytes += object.payload_bytes();
                         self.listed.push(object);
-                        self.limits.check(self.listed.len(), self.listed_bytes)?;
                     }
+                    self.count_received()?;
                 }
                 Ok(ListPart::Unreadable(error)) => {
                     *page_objects += 1;
-                    let known = key_of(&error).and_then(|key| sink.known(key));
-                    self.listed.extend(known);
+                    match key_of(&error) {
+                        Some(key) => self.listed.extend(sink.known(key)),
+                        None if self.machine.lost_initial_object() => {}
+                        None => {
+                            self.count_unreadable();
+                            return Poll::Ready(Err(ReflectorError::Unreadable(error)));
+                        }
+                    }
                     self.unreadable(error);
+                    self.count_received()?;
                 }
                 Ok(ListPart::End { resource_version, continue_token }) => {
                     return Poll::Ready(Ok(Some((resource_version, continue_token))));
@@ -151,6 +158,12 @@ impl Driver {
             }
         }
         Poll::Ready(Ok(None))
+    }
+
+    /// Counts an object of the list against its limits.
+    fn count_received(&mut self) -> Result<(), ReflectorError> {
+        self.received_objects += 1;
+        self.limits.check(self.received_objects, self.listed_bytes)
     }
 
     /// Returns the object as it is to be stored; `None` if it is skipped.

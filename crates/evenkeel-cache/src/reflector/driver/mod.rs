@@ -28,6 +28,8 @@ use crate::source::ListerWatcher;
 
 /// The number of events or objects that are processed before the task yields.
 const YIELD_AFTER: usize = 1000;
+
+/// Performs the actions of the machine.
 pub(super) struct Driver {
     pub(super) source: Arc<dyn ListerWatcher>,
     pub(super) name: Arc<str>,
@@ -41,7 +43,9 @@ pub(super) struct Driver {
     pub(super) consistency_check: Option<ConsistencyCheck>,
     /// The objects of the list in progress.
     pub(super) listed: Vec<Object>,
-    /// The bytes of their payloads.
+    /// The number of objects that the list has sent, unreadable and skipped ones included.
+    pub(super) received_objects: usize,
+    /// The bytes of the listed objects' payloads.
     pub(super) listed_bytes: usize,
     pub(super) limits: ListLimits,
     pub(super) list_started: Option<Instant>,
@@ -175,6 +179,7 @@ impl Driver {
     /// Drops the objects of the list in progress.
     fn forget_list(&mut self) {
         self.listed = Vec::new();
+        self.received_objects = 0;
         self.listed_bytes = 0;
         self.status.change(|report| report.listed = 0);
     }

@@ -226,7 +226,11 @@ impl Driver {
                             initial.put(known);
                         }
                     }
-                    (Some(_), None) => {}
+                    (Some(_), None) if self.machine.lost_initial_object() => {}
+                    (Some(_), None) => {
+                        self.count_unreadable();
+                        return Err(WatchAbort::unusable(ReflectorError::Unreadable(error)).into());
+                    }
                 }
                 self.unreadable(error);
                 Ok(())

@@ -148,6 +148,8 @@ struct CycleState {
     is_version_dropped: bool,
     /// The number of watches that ended before the initial list was complete.
     early: u32,
+    /// The initial list lacks objects that were unreadable, name included.
+    is_incomplete: bool,
 }
 
 /// The watch that is open or requested.
@@ -312,6 +314,9 @@ impl ReflectorMachine {
         if let Some(watch) = &mut self.watch {
             watch.stall = None;
         }
+        if std::mem::take(&mut self.cycle.is_incomplete) {
+            self.relist_later(now);
+        }
     }
 
     /// Handles a failed list or page. The driver drops the pages so far.
@@ -388,6 +393,15 @@ impl ReflectorMachine {
     /// Records that the stored objects are not those of the version: the next list is requested without a version.
     pub(super) fn distrust_version(&mut self) {
         self.is_version_unavailable = true;
+    }
+
+    /// Records an object of the initial list that is unreadable, name included. Returns whether the list may be used all the same.
+    ///
+    /// Any stored object may be the one, and a list without it would delete it. If nothing is stored yet, the list is used, and a
+    /// relist is due later.
+    pub(super) fn lost_initial_object(&mut self) -> bool {
+        self.cycle.is_incomplete = true;
+        !self.has_version
     }
 
     /// Records an unreadable object. The event may have been its deletion, so a relist is due, after a while and not too often.

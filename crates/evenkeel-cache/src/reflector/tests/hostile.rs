@@ -1,12 +1,12 @@
 //! Servers that never end a list, send objects of another kind, or do not respond.
 
-use evenkeel_core::WatchEvent;
+use evenkeel_core::{StreamError, WatchEvent};
 
 use super::{listed_at_ten, lists_of, ms, secs};
 use crate::Object;
 use crate::reflector::Recovery;
 use crate::reflector::testing::*;
-use crate::source::ListPart;
+use crate::source::{ListPart, SourceError};
 
 fn node() -> Object {
     pod_from(r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","resourceVersion":"77"}}"#)
@@ -15,6 +15,15 @@ fn node() -> Object {
 /// A list of an object of another kind.
 fn list_of_nodes(version: &str) -> ListAnswer {
     ListAnswer::Parts(vec![Ok(ListPart::Object(node())), end(version, "")])
+}
+
+/// The error of an object whose name is unreadable too.
+fn nameless() -> StreamError {
+    let mut error = unreadable("a");
+    if let StreamError::Object { key, .. } = &mut error {
+        *key = None;
+    }
+    error
 }
 
 #[tokio::test(start_paused = true)]
@@ -36,6 +45,25 @@ async fn sec_82_a_list_is_limited_over_all_its_pages() {
         assert_eq!(fixture.store.stored(), ["a@1"], "the store stays as it is");
         assert_eq!(fixture.status.report().listed, 0);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sec_82_unreadable_and_skipped_objects_count() {
+    let mut script = Script::default();
+    for number in 0..10 {
+        let parts = vec![
+            Ok(ListPart::Unreadable(unreadable("x"))),
+            Ok(ListPart::Object(pod("rejected", "1"))),
+            end("20", &number.to_string()),
+        ];
+        script = script.list(ListAnswer::Parts(parts));
+    }
+    let fixture = ReflectorFixture::with(script, |builder| {
+        builder.watch_list(false).max_list_objects(5).transform(|_| Err("no".into()))
+    });
+    fixture.settle().await;
+    assert!(fixture.errors().last().unwrap().contains("6 objects"), "{:?}", fixture.errors());
+    assert_eq!(lists_of(&fixture), 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,6 +117,56 @@ async fn sec_83_a_watch_list_with_an_object_of_another_kind_does_not_change_the_
     fixture.pass(secs(1)).await;
     assert_eq!(fixture.errors().last().unwrap(), "expected v1 Pod, but n is v1 Node");
     assert_eq!(fixture.store.stored(), ["a@1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sec_83_a_list_with_a_nameless_object_deletes_nothing() {
+    let script = listed_at_ten()
+        .watch(closed(vec![], ms(10)))
+        .list(ListAnswer::Parts(vec![Ok(ListPart::Unreadable(nameless())), end("20", "")]))
+        .list(list(&[("a", "1")], "21"))
+        .watch(open(vec![]));
+    let fixture = ReflectorFixture::listing(script);
+    fixture.pass(secs(1)).await;
+    assert_eq!(fixture.nexts()[1], Recovery::Relist { after: ms(1600) });
+    fixture.pass(secs(2)).await;
+    assert_eq!(
+        (fixture.store.stored(), fixture.status.last_sync_resource_version()),
+        (vec!["a@1".into()], "21".into())
+    );
+    assert!(!fixture.diary.writes().iter().any(|write| matches!(write, Entry::Delete(_))));
+    let script = Script::default()
+        .watch(closed(vec![added("a", "1"), all("5")], ms(10)))
+        .watch(closed(vec![], ms(10)))
+        .watch(open(vec![Err(SourceError::Unreadable(nameless())), all("20")]));
+    let fixture = ReflectorFixture::streaming(script);
+    fixture.pass(secs(1)).await;
+    assert_eq!((fixture.store.stored(), fixture.status.report().decode_failures), (vec!["a@1".into()], 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sec_83_a_first_list_without_a_nameless_object_is_followed_by_a_relist() {
+    let first = ListAnswer::Parts(vec![
+        Ok(ListPart::Unreadable(nameless())),
+        Ok(ListPart::Object(pod("b", "2"))),
+        end("10", ""),
+    ]);
+    let script = Script::default()
+        .list(first)
+        .watch(open(vec![]))
+        .list(list(&[("a", "1"), ("b", "2")], "10"))
+        .watch(open(vec![]));
+    let fixture = ReflectorFixture::listing(script);
+    fixture.pass(secs(29)).await;
+    assert_eq!(fixture.store.stored(), ["b@2"]);
+    fixture.pass(secs(2)).await;
+    assert_eq!(fixture.store.stored(), ["a@1", "b@2"]);
+    let script = Script::default()
+        .watch(open(vec![Err(SourceError::Unreadable(nameless())), added("b", "2"), all("10")]))
+        .watch(open(vec![added("a", "1"), added("b", "2"), all("10")]));
+    let fixture = ReflectorFixture::streaming(script);
+    fixture.pass(secs(31)).await;
+    assert_eq!(fixture.store.stored(), ["a@1", "b@2"]);
 }
 
 #[tokio::test(start_paused = true)]
