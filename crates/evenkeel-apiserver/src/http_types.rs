@@ -5,7 +5,6 @@ use std::io;
 use std::pin::Pin;
 use std::sync::LazyLock;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 use evenkeel_base::channels::BoxIo;
@@ -34,6 +33,15 @@ pub(crate) struct ApiRequest {
     pub(crate) user: User,
 }
 
+/// The circumstances of a call of the handler.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HandlerCall {
+    /// The wait for an [`HandlerOutcome::AwaitRevision`] has timed out.
+    pub(crate) waited: bool,
+    /// The call may take long: no other request waits for its thread.
+    pub(crate) may_take_long: bool,
+}
+
 /// The result of handling an [`ApiRequest`].
 pub(crate) enum HandlerOutcome {
     /// The response; its body may be a stream.
@@ -43,11 +51,12 @@ pub(crate) enum HandlerOutcome {
     AwaitRevision {
         /// The revision to wait for.
         revision: u64,
-        /// The timeout of the request, if it has one (URL-10).
-        allotted: Option<Duration>,
     },
     /// The connection is upgraded.
     Upgrade(Upgrade),
+    /// The request is expensive, and nothing of it has been done. The caller passes it again with
+    /// [`HandlerCall::may_take_long`].
+    TakesLong,
     /// A long operation that yields. The caller lets other tasks run, then calls the continuation.
     Unfinished(Box<dyn FnOnce() -> HandlerOutcome + Send>),
 }
@@ -61,7 +70,9 @@ impl HandlerOutcome {
                 HandlerOutcome::Response(response)
             }
             HandlerOutcome::Unfinished(rest) => HandlerOutcome::Unfinished(Box::new(move || rest().with(edit))),
-            other @ (HandlerOutcome::AwaitRevision { .. } | HandlerOutcome::Upgrade(_)) => other,
+            other @ (HandlerOutcome::AwaitRevision { .. } | HandlerOutcome::Upgrade(_) | HandlerOutcome::TakesLong) => {
+                other
+            }
         }
     }
 }

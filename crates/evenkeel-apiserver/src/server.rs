@@ -4,12 +4,13 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use evenkeel_base::hash::GOLDEN_RATIO;
 use jiff::Timestamp;
-use tokio::task::JoinHandle;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::audit::{AuditLogError, AuditSettings};
@@ -20,7 +21,9 @@ use crate::faults::{Clock, Faults, StoreControl};
 use crate::http_types::User;
 use crate::install::{self, CrdSource, InstallError};
 use crate::kubeconfig::{Credential, Kubeconfig, write_private};
+use crate::listener::aside::AsideThreads;
 use crate::listener::auth::{Authenticator, Tokens, admin, authenticated};
+use crate::listener::flow::InFlightLimits;
 use crate::listener::http::{ConnectionCounts, ListenerHandle, listen};
 use crate::listener::service::{Caller, InProcess, ServerShared};
 use crate::listener::sessions::Sessions;
@@ -111,6 +114,7 @@ pub struct Builder {
     open: bool,
     fault_endpoint: bool,
     max_connections: u64,
+    max_in_flight: (usize, usize),
     clock: Arc<Clock>,
     settings: Settings,
     crd_dirs: Vec<PathBuf>,
@@ -136,6 +140,7 @@ impl ApiServer {
             open: false,
             fault_endpoint: false,
             max_connections: MAX_CONNECTIONS,
+            max_in_flight: (0, 0),
             clock: Arc::new(Clock::new(Arc::new(SystemEnv::new()))),
             settings: Settings::default(),
             crd_dirs: Vec::new(),
@@ -265,8 +270,9 @@ impl ApiServer {
     }
 
     /// Stops the server: accepts no more connections, closes all watches, waits up to two seconds for requests in flight,
-    /// and closes every socket.
+    /// and closes every socket. Requests that arrive meanwhile get 429, except for health probes.
     pub async fn shutdown(mut self) {
+        self.shared.draining.store(true, Ordering::Relaxed);
         if let Some(listening) = self.listening.take() {
             listening.stop().await;
         }
@@ -355,9 +361,23 @@ impl Builder {
         self
     }
 
-    /// Limits the number of connections; further ones are closed.
+    /// Limits the number of connections, 4,096 by default. A quarter of them may be without credentials.
+    ///
+    /// Above a limit, the oldest connection without an authenticated request makes room for a new one, or else the
+    /// authenticated one that has been idle for longest. If all are in use, the new one is closed.
     pub fn max_connections(mut self, connections: u64) -> Self {
         self.max_connections = connections;
+        self
+    }
+
+    /// Limits the requests that are handled at the same time, reads and writes apart. Zero is no limit, the default;
+    /// kube-apiserver has 400 and 200. Watches, logs, sessions and health probes do not count.
+    ///
+    /// Beyond the limit the requests of each user wait in a queue of their own, for up to 15 seconds, and the users take
+    /// turns. A user with more than 50 waiting requests gets 429 with `Retry-After`. Requests of `system:masters` neither
+    /// wait nor are refused.
+    pub fn max_in_flight(mut self, reads: usize, writes: usize) -> Self {
+        self.max_in_flight = (reads, writes);
         self
     }
 
@@ -554,6 +574,9 @@ impl Builder {
             started: self.clock.monotonic(),
             env: self.clock,
             handler: Arc::clone(&handler),
+            in_flight: InFlightLimits::new(self.max_in_flight.0, self.max_in_flight.1),
+            aside: AsideThreads::new(),
+            draining: AtomicBool::new(false),
         });
         let inside = InProcess::new(Arc::clone(&shared), Caller::InProcess(Arc::new(authenticated(admin()))));
         for folder in &self.crd_dirs {
@@ -606,9 +629,16 @@ impl Ticker {
             let mut interval = interval(TICK);
             interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
             interval.tick().await;
+            let in_place = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
             loop {
                 interval.tick().await;
-                handler.tick();
+                if in_place {
+                    handler.tick();
+                } else {
+                    let handler = Arc::clone(&handler);
+                    // Sweeps of namespaces take long. A panic ends the tick alone.
+                    let _ = spawn_blocking(move || handler.tick()).await;
+                }
             }
         }))
     }

@@ -19,10 +19,14 @@ use std::time::Duration;
 use hyper_util::server::graceful::GracefulConnection;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::log_throttle::LogThrottle;
 
 /// The pause after `accept` failed for lack of a resource, such as file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+/// A lasting failure of `accept` is logged once per interval.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// The interval at which a shutdown ends streaming responses while connections drain.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -122,6 +126,7 @@ async fn accept_loop<L: Listener>(
 ) {
     let signal = shutdown.clone();
     let mut connections = JoinSet::new();
+    let mut failures = LogThrottle::new(LOG_INTERVAL);
     loop {
         let event = tokio::select! {
             biased;
@@ -136,7 +141,9 @@ async fn accept_loop<L: Listener>(
                 tracing::debug!(%error, %address, "connection failed before it was accepted");
             }
             Err(error) => {
-                tracing::warn!(%error, %address, "accept failed; retrying");
+                if let Some(unlogged) = failures.admit(Instant::now()) {
+                    tracing::warn!(%error, %address, unlogged, "cannot accept connections; retrying");
+                }
                 tokio::select! {
                     () = shutdown.requested() => break,
                     () = sleep(ACCEPT_RETRY) => {}

@@ -9,7 +9,7 @@
 //! - [`hash`]: golden ratio hash spreading.
 //! - `channels`: the channels of exec, attach and port-forward over a WebSocket, with the feature of that name.
 //! - `spdy`: SPDY/3.1 through a WebSocket, for port-forward, with the feature of that name.
-//! - `http`: the accept loop of an HTTP server, with the feature of that name.
+//! - `http` and `log_throttle`: the accept loop of an HTTP server, and a limit on repeated log lines, with the feature `http`.
 //!
 //! Programs depend on `evenkeel`, not on this crate.
 
@@ -19,6 +19,8 @@ pub mod channels;
 pub mod hash;
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "http")]
+pub mod log_throttle;
 mod observers;
 #[cfg(feature = "spdy")]
 pub mod spdy;

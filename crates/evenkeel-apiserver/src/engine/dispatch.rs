@@ -7,14 +7,14 @@ use evenkeel_core::Status;
 use super::request::ResourceRequest;
 use super::target::WriteScope;
 use super::{ApiEngine, response};
-use crate::http_types::{ApiRequest, Body, HandlerOutcome};
+use crate::http_types::{ApiRequest, Body, HandlerCall, HandlerOutcome};
 use crate::query::Query;
 use crate::route::{self, Health, HealthEndpoint, Route, Verb};
 use crate::{discovery, negotiate, openapi};
 
 impl ApiEngine {
-    /// Serves a request. `waited` is set when an [`HandlerOutcome::AwaitRevision`] has timed out.
-    pub(crate) fn dispatch(self: &Arc<Self>, request: &ApiRequest, waited: bool) -> HandlerOutcome {
+    /// Serves a request.
+    pub(crate) fn dispatch(self: &Arc<Self>, request: &ApiRequest, call: HandlerCall) -> HandlerOutcome {
         let registry = self.registry();
         let query = Query::parse(request.uri.query());
         let headers = &request.headers;
@@ -24,8 +24,10 @@ impl ApiEngine {
                 return HandlerOutcome::Response(refusal.response_in(representation));
             }
             Ok(Route::Resource(route)) => {
-                self.dispatch_resource(&ResourceRequest { http: request, query: &query, route: &route, waited })
+                let request = ResourceRequest { http: request, query: &query, route: &route, waited: call.waited };
+                self.dispatch_weighed(&request, call)
             }
+            Ok(Route::OpenApi(_)) if !call.may_take_long => Ok(HandlerOutcome::TakesLong),
             Ok(Route::Discovery(path)) => {
                 Ok(HandlerOutcome::Response(discovery::respond(&registry, &path, headers, server_address(request))))
             }
@@ -41,8 +43,9 @@ impl ApiEngine {
         })
     }
 
-    fn dispatch_resource(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
-        let timeout = request.query.timeout()?.filter(|timeout| !timeout.is_zero());
+    pub(super) fn dispatch_resource(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+        // The listener keeps the deadline; here an unreadable timeout is refused.
+        request.query.timeout()?;
         let resource = request.resource();
         let verb = request.route.verb;
         let _lock = if verb.only_reads() { None } else { resource.strategy.hooks.lock_request(self) };
@@ -59,11 +62,6 @@ impl ApiEngine {
         }?;
         if let Some(warning) = resource.custom.as_ref().and_then(|custom| custom.deprecation_warning.clone()) {
             outcome = outcome.with(|response| response::warn(response, &[warning]));
-        }
-        if let HandlerOutcome::AwaitRevision { allotted, .. } = &mut outcome
-            && verb != Verb::Watch
-        {
-            *allotted = timeout;
         }
         Ok(outcome)
     }

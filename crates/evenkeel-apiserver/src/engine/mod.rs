@@ -8,6 +8,7 @@
 //! | `strategies` | what kinds add to the verbs: prepare, validate, after |
 //! | `subresources` | status, scale, binding, eviction, resize, log, exec, attach, token |
 //! | `controllers` | namespaces, definitions, expiry of events |
+//! | `weight` | which requests are expensive and run aside |
 //! | `request`, `options`, `decode`, `filter` | the parts of a request |
 //! | `view`, `response` | the parts of a response |
 
@@ -28,6 +29,7 @@ mod target;
 mod timers;
 mod verbs;
 mod view;
+mod weight;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
@@ -42,10 +44,11 @@ pub(crate) use self::subresources::service_account_token::SigningKey;
 use self::target::Writer;
 use self::timers::TimerWheel;
 pub(crate) use self::view::encode;
+use self::weight::SlowResources;
 use crate::env::Env;
 use crate::exec::ProcessHandlers;
 use crate::faults::StoreControl;
-use crate::http_types::{ApiRequest, HandlerOutcome, User};
+use crate::http_types::{ApiRequest, HandlerCall, HandlerOutcome, User};
 use crate::listener::Handler;
 use crate::listener::auth::Tokens;
 use crate::listener::request_info::RequestInfo;
@@ -141,7 +144,7 @@ pub(crate) struct ApiEngine {
     definitions: Mutex<()>,
     /// Held from the assignment of addresses to a Service until its commit, so that no address is assigned twice.
     addresses: Mutex<()>,
-    /// Held shared by creates, and exclusively while a namespace or a definition is marked for deletion: every object
+    /// Held shared by creates while they commit, and exclusively while a namespace or a definition is marked for deletion: every object
     /// that was created before the mark is in the store when the controller empties it.
     creates: RwLock<()>,
     /// Held while a namespace is swept. Two concurrent sweeps could each take the objects that the other one deletes for
@@ -151,6 +154,8 @@ pub(crate) struct ApiEngine {
     sweeps: Mutex<BTreeSet<(Duration, String)>>,
     /// The time of the next expiry of events.
     next_expiry: Mutex<Duration>,
+    /// The custom resources whose writes are expensive.
+    slow: SlowResources,
     /// The logs of containers.
     logs: PodLogs,
     /// The signing key of service-account tokens.
@@ -177,6 +182,7 @@ impl ApiEngine {
             sweeping: Mutex::default(),
             sweeps: Mutex::default(),
             next_expiry: Mutex::default(),
+            slow: SlowResources::default(),
         });
         match snapshot {
             Some(snapshot) => engine.restore(&snapshot),
@@ -229,8 +235,8 @@ impl ApiEngine {
 }
 
 impl Handler for Arc<ApiEngine> {
-    fn handle(&self, request: &ApiRequest, waited: bool) -> HandlerOutcome {
-        self.dispatch(request, waited)
+    fn handle(&self, request: &ApiRequest, call: HandlerCall) -> HandlerOutcome {
+        self.dispatch(request, call)
     }
 
     fn poll_revision(&self, revision: u64, cx: &mut Context<'_>) -> Poll<()> {

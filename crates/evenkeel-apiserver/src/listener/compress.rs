@@ -28,11 +28,16 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
         })
 }
 
+/// Returns whether compressing a response is worth it.
+pub(crate) fn is_large(response: &Response<Body>) -> bool {
+    let large = response.body().size_hint().exact().is_some_and(|size| size > MIN_SIZE);
+    large && !response.headers().contains_key(header::CONTENT_ENCODING)
+}
+
 /// Compresses the response if its body is complete, large, and not encoded yet. Streams, such as watches, pass
 /// unchanged.
 pub(crate) fn gzip(mut response: Response<Body>) -> Response<Body> {
-    let large = response.body().size_hint().exact().is_some_and(|size| size > MIN_SIZE);
-    if !large || response.headers().contains_key(header::CONTENT_ENCODING) {
+    if !is_large(&response) {
         return response;
     }
     let Some(plain) = take_whole(response.body_mut()) else {

@@ -2,24 +2,53 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use evenkeel_core::{Reason, Status};
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::Handler;
 use super::request_info::RequestInfo;
 use crate::faults::StoreControl;
-use crate::http_types::{ApiRequest, Body, ConnectionCut, FrameStream, HandlerOutcome, User};
+use crate::http_types::{ApiRequest, Body, ConnectionCut, FrameStream, HandlerCall, HandlerOutcome, User};
 use crate::logs::PodLogs;
 use crate::metrics::{ServedResource, StoreFacts};
 use crate::store::StoreStats;
 
 #[derive(Default)]
-pub(crate) struct FakeHandler(Arc<Mutex<FakeState>>);
+pub(crate) struct FakeHandler(Arc<Mutex<FakeState>>, Arc<Gate>);
+
+/// Holds the expensive requests to `/long` until it is opened.
+#[derive(Default)]
+pub(crate) struct Gate {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+    /// How many requests have reached the gate.
+    pub(crate) arrived: watch::Sender<usize>,
+}
+
+impl Gate {
+    fn pass(&self) {
+        self.arrived.send_modify(|arrived| *arrived += 1);
+        let is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.opened.wait_while(is_open, |is_open| !*is_open));
+    }
+
+    pub(crate) fn open(&self) {
+        *self.is_open.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.opened.notify_all();
+    }
+
+    /// Waits until this many requests have reached the gate.
+    pub(crate) async fn reached_by(&self, requests: usize) {
+        let mut arrived = self.arrived.subscribe();
+        arrived.wait_for(|arrived| *arrived >= requests).await.unwrap();
+    }
+}
 
 #[derive(Default)]
 struct FakeState {
@@ -36,6 +65,10 @@ struct FakeState {
 impl FakeHandler {
     fn lock(&self) -> MutexGuard<'_, FakeState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.1
     }
 
     #[cfg(test)]
@@ -139,8 +172,15 @@ impl crate::env::Env for FixedTime {
 }
 
 impl Handler for FakeHandler {
-    fn handle(&self, request: &ApiRequest, waited: bool) -> HandlerOutcome {
+    fn handle(&self, request: &ApiRequest, call: HandlerCall) -> HandlerOutcome {
         let path: Vec<&str> = request.uri.path().trim_matches('/').split('/').collect();
+        if path == ["long"] {
+            if !call.may_take_long {
+                return HandlerOutcome::TakesLong;
+            }
+            self.1.pass();
+            return HandlerOutcome::Response(Response::new(Body::whole("done")));
+        }
         let mut state = self.lock();
         let revision = parameter(request, "resourceVersion").unwrap_or(0);
         let watch = request.uri.query().is_some_and(|query| query.contains("watch=1") || query.contains("watch=true"));
@@ -160,8 +200,8 @@ impl Handler for FakeHandler {
                 let stream = FakeWatch::open(Arc::clone(&self.0), revision);
                 return HandlerOutcome::Response(json_response(StatusCode::OK, Body::stream(stream)));
             }
-            ["api", "v1", "namespaces", _, "configmaps"] if revision > state.revision && !waited => {
-                return HandlerOutcome::AwaitRevision { revision, allotted: None };
+            ["api", "v1", "namespaces", _, "configmaps"] if revision > state.revision && !call.waited => {
+                return HandlerOutcome::AwaitRevision { revision };
             }
             ["api", "v1", "namespaces", _, "configmaps"] if revision > state.revision => {
                 Err(Box::new(Status::failure(504, Reason::TIMEOUT, "Timeout: Too large resource version")))

@@ -7,31 +7,48 @@ use std::future::{Future, pending, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use evenkeel_base::http::{Listener, ListenerEvent, ServerHandle, ShutdownSignal, serve_connection};
+use evenkeel_base::http::{Listener, ListenerEvent, ServerHandle, ShutdownSignal};
+use evenkeel_base::log_throttle::LogThrottle;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use super::activity::{Activity, InFlight, NetworkBody, until_stalled};
 use super::auth::ClientCertificate;
+use super::connections::{ConnectionAdmission, ConnectionId, ConnectionLimits, ConnectionTable};
 use super::service::{Caller, InProcess, Peer, ServerShared};
 use super::sessions::Sessions;
+use super::stall::StallGuard;
 use super::tls::Identity;
 use crate::faults::Orders;
+use crate::http_types::ConnectionCut;
 
 /// The timeout from connecting to the end of the first request's head (SEC-65).
 const FIRST_HEAD: Duration = Duration::from_secs(10);
-/// The timeout of an idle HTTP/1 connection, including the time to send a later head.
-const KEPT_ALIVE: Duration = Duration::from_secs(120);
+/// The timeout of a connection without a request in flight.
+const IDLE: Duration = Duration::from_secs(90);
+/// The time that an idle connection has to close after it was told to.
+const IDLE_CLOSE: Duration = Duration::from_secs(10);
+/// The timeout of an HTTP/1 request's head, including the time that the connection was idle before.
+const HTTP1_HEAD: Duration = Duration::from_secs(120);
+/// The interval of HTTP/2 pings, and the time in which a client must acknowledge one.
+const HTTP2_PING: Duration = Duration::from_secs(30);
+const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// The time after which the operating system probes a silent peer, and the interval of its probes.
+const TCP_KEEPALIVE: Duration = Duration::from_secs(15);
+/// Refused and evicted connections are logged once per interval.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// The time that requests in flight get to finish at shutdown.
 const DRAIN: Duration = Duration::from_secs(2);
 /// The largest head of an HTTP/1 request, and the most of a response that is buffered.
@@ -45,6 +62,10 @@ const HTTP2_FRAME: u32 = 1024 * 1024;
 const HTTP2_SEND: usize = 1024 * 1024;
 /// The limit of concurrent streams per HTTP/2 connection.
 const HTTP2_STREAMS: u32 = 1000;
+/// Streams that a client may reset before they are handled. One more ends the connection (CVE-2023-44487).
+const HTTP2_PENDING_RESETS: usize = 20;
+/// Streams that the server may reset because of the client's errors. One more ends the connection (CVE-2025-8671).
+const HTTP2_ERROR_RESETS: usize = 100;
 
 /// Connection counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +76,8 @@ pub struct ConnectionCounts {
     pub accepted: u64,
     /// Closed at once because of the connection limit.
     pub rejected: u64,
+    /// Closed to make room for a newer one: without credentials, or idle.
+    pub evicted: u64,
 }
 
 #[derive(Debug, Default)]
@@ -62,6 +85,7 @@ pub(crate) struct Counters {
     open: AtomicU64,
     accepted: AtomicU64,
     rejected: AtomicU64,
+    evicted: AtomicU64,
 }
 
 impl Counters {
@@ -70,6 +94,7 @@ impl Counters {
             open: self.open.load(Ordering::Relaxed),
             accepted: self.accepted.load(Ordering::Relaxed),
             rejected: self.rejected.load(Ordering::Relaxed),
+            evicted: self.evicted.load(Ordering::Relaxed),
         }
     }
 }
@@ -91,7 +116,18 @@ impl ListenerHandle {
     ) -> Self {
         let (port, known) = (Port::Open(listener), Orders::default());
         let counters = Arc::new(Counters::default());
-        let acceptor = Acceptor { address, port, known, tls, shared, counters: Arc::clone(&counters), max_connections };
+        let acceptor = Acceptor {
+            address,
+            port,
+            known,
+            tls,
+            shared,
+            counters: Arc::clone(&counters),
+            max_connections,
+            table: Arc::new(Mutex::new(ConnectionTable::new(ConnectionLimits::of(max_connections)))),
+            epoch: Instant::now(),
+            full: LogThrottle::new(LOG_INTERVAL),
+        };
         ListenerHandle { server: ServerHandle::start(address, DRAIN, acceptor), counters }
     }
 
@@ -119,6 +155,24 @@ struct Acceptor {
     shared: Arc<ServerShared>,
     counters: Arc<Counters>,
     max_connections: u64,
+    table: Arc<Mutex<Connections>>,
+    /// The zero of the times in the table.
+    epoch: Instant,
+    full: LogThrottle,
+}
+
+type Connections = ConnectionTable<AbortHandle>;
+
+impl Acceptor {
+    /// Closes a connection that the table has given up.
+    fn evict(&self, victim: &AbortHandle) {
+        victim.abort();
+        self.counters.evicted.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn lock(table: &Mutex<Connections>) -> MutexGuard<'_, Connections> {
+    table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Listener for Acceptor {
@@ -130,6 +184,12 @@ impl Listener for Acceptor {
                 biased;
                 orders = poll_fn(|cx| self.shared.faults.poll_orders(self.known, cx)) => orders,
                 accepted = accept(&mut self.port, self.address, self.known.refuse) => {
+                    if let Err(error) = &accepted
+                        && is_out_of_descriptors(error)
+                        && let Some(victim) = lock(&self.table).evict(self.epoch.elapsed())
+                    {
+                        self.evict(&victim);
+                    }
                     let (stream, peer) = accepted?;
                     return Ok(ListenerEvent::Connection(stream, peer));
                 }
@@ -144,19 +204,39 @@ impl Listener for Acceptor {
     }
 
     fn admit(&mut self, stream: TcpStream, peer: SocketAddr, connections: &mut JoinSet<()>, shutdown: &ShutdownSignal) {
-        if connections.len() as u64 >= self.max_connections {
-            self.counters.rejected.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(%peer, limit = self.max_connections, "too many connections; closing the new one");
-            return;
-        }
+        let activity = Arc::new(Activity::default());
+        let admission = lock(&self.table).admit(Arc::clone(&activity), self.epoch.elapsed());
+        let id = match admission {
+            ConnectionAdmission::Admitted(id) => id,
+            ConnectionAdmission::Replacing(id, victim) => {
+                self.evict(&victim);
+                id
+            }
+            ConnectionAdmission::Refused => {
+                self.counters.rejected.fetch_add(1, Ordering::Relaxed);
+                if let Some(unlogged) = self.full.admit(Instant::now()) {
+                    let limit = self.max_connections;
+                    tracing::warn!(%peer, limit, unlogged, "all connections are in use; closing the new one");
+                }
+                return;
+            }
+        };
         self.counters.accepted.fetch_add(1, Ordering::Relaxed);
         self.counters.open.fetch_add(1, Ordering::Relaxed);
-        let open = ConnectionGuard(Arc::clone(&self.counters));
-        let (tls, shared, shutdown) = (self.tls.clone(), Arc::clone(&self.shared), shutdown.clone());
-        connections.spawn(async move {
+        let open = ConnectionGuard { counters: Arc::clone(&self.counters), table: Arc::clone(&self.table), id };
+        let connection = Connection {
+            peer,
+            activity,
+            epoch: self.epoch,
+            tls: self.tls.clone(),
+            shared: Arc::clone(&self.shared),
+            shutdown: shutdown.clone(),
+        };
+        let handle = connections.spawn(async move {
             let _open = open;
-            connection(stream, peer, tls, shared, shutdown).await;
+            connection.run(stream).await;
         });
+        lock(&self.table).set_handle(id, handle);
     }
 
     fn close(self) -> impl FnMut() + Send {
@@ -179,12 +259,22 @@ fn follow(port: Port, address: SocketAddr, refuse: bool) -> Port {
 }
 
 /// Counts a connection until it is dropped.
-struct ConnectionGuard(Arc<Counters>);
+struct ConnectionGuard {
+    counters: Arc<Counters>,
+    table: Arc<Mutex<Connections>>,
+    id: ConnectionId,
+}
 
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::Relaxed);
+        self.counters.open.fetch_sub(1, Ordering::Relaxed);
+        lock(&self.table).remove(self.id);
     }
+}
+
+/// Returns whether an error means that the process or the system has no file descriptor left (EMFILE, ENFILE).
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(23 | 24))
 }
 
 const BACKLOG: u32 = 1024;
@@ -216,73 +306,92 @@ async fn accept(port: &mut Port, address: SocketAddr, refuse: bool) -> io::Resul
     }
 }
 
-async fn connection(
-    stream: TcpStream,
+/// A connection and what it needs.
+struct Connection {
     peer: SocketAddr,
+    activity: Arc<Activity>,
+    epoch: Instant,
     tls: Option<Arc<Identity>>,
     shared: Arc<ServerShared>,
     shutdown: ShutdownSignal,
-) {
-    // Without this option, small events wait for the acknowledgement of earlier ones.
-    let _ = stream.set_nodelay(true);
-    let Some(identity) = tls else {
-        return serve(stream, peer, ClientCertificate::Absent, shared, shutdown).await;
-    };
-    let acceptor = TlsAcceptor::from(Arc::clone(&identity.config));
-    match timeout(FIRST_HEAD, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => {
-            let certificate = identity.judge(stream.get_ref().1.peer_certificates());
-            serve(stream, peer, certificate, shared, shutdown).await;
-        }
-        Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
-        Err(_) => tracing::debug!(%peer, "TLS handshake timed out"),
-    }
 }
 
-async fn serve<S>(
-    stream: S,
-    address: SocketAddr,
-    certificate: ClientCertificate,
-    shared: Arc<ServerShared>,
-    shutdown: ShutdownSignal,
-) where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let sessions = Sessions::default();
-    let peer = Arc::new(Peer { address, certificate, sessions: sessions.clone() });
-    let mut stopping = shutdown.clone();
-    let has_request = AtomicBool::new(false);
-    let has_request = &has_request;
-    let service = service_fn(move |request: http::Request<Incoming>| {
-        has_request.store(true, Ordering::Relaxed);
-        InProcess::new(Arc::clone(&shared), Caller::Network(Arc::clone(&peer))).serve(request)
-    });
-    let builder = protocols();
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    let mut connection = pin!(serve_connection(connection, shutdown));
-    let mut first_head = pin!(sleep(FIRST_HEAD));
-    let mut is_waiting = true;
-    loop {
-        tokio::select! {
-            ended = &mut connection => {
-                if let Err(error) = ended {
-                    tracing::debug!(peer = %address, %error, "connection ended");
-                }
-                break;
+impl Connection {
+    async fn run(mut self, stream: TcpStream) {
+        // Without this option, small events wait for the acknowledgement of earlier ones.
+        let _ = stream.set_nodelay(true);
+        let keepalive = TcpKeepalive::new().with_time(TCP_KEEPALIVE).with_interval(TCP_KEEPALIVE);
+        let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
+        let stream = StallGuard::new(stream, Arc::clone(&self.activity));
+        let Some(identity) = self.tls.take() else {
+            return self.serve(stream, ClientCertificate::Absent).await;
+        };
+        let (acceptor, peer) = (TlsAcceptor::from(Arc::clone(&identity.config)), self.peer);
+        match timeout(FIRST_HEAD, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => {
+                let certificate = identity.judge(stream.get_ref().1.peer_certificates());
+                self.serve(stream, certificate).await;
             }
-            () = &mut first_head, if is_waiting => {
-                is_waiting = false;
-                if !has_request.load(Ordering::Relaxed) {
-                    tracing::debug!(peer = %address, "no request in time; closing");
-                    return;
+            Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
+            Err(_) => tracing::debug!(%peer, "TLS handshake timed out"),
+        }
+    }
+
+    async fn serve<S>(self, stream: S, certificate: ClientCertificate)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let Connection { peer: address, activity, epoch, tls: _, shared, mut shutdown } = self;
+        let sessions = Sessions::default();
+        let peer = Arc::new(Peer { address, certificate, sessions: sessions.clone(), activity: Arc::clone(&activity) });
+        let requests = Arc::clone(&activity);
+        let service = service_fn(move |request: http::Request<Incoming>| {
+            let in_flight = InFlight::start(Arc::clone(&requests), epoch);
+            let service = InProcess::new(Arc::clone(&shared), Caller::Network(Arc::clone(&peer)));
+            async move {
+                let response = service.serve(request).await?;
+                Ok::<_, ConnectionCut>(response.map(|body| NetworkBody::new(body, in_flight)))
+            }
+        });
+        let builder = protocols();
+        let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
+        // Whichever is due first: the first request, the end of the idle timeout, the end of an idle connection.
+        let mut timer = pin!(sleep(FIRST_HEAD));
+        let (mut is_closing, mut is_idle) = (false, false);
+        loop {
+            tokio::select! {
+                ended = &mut connection => {
+                    if let Err(error) = ended {
+                        tracing::debug!(peer = %address, %error, "connection ended");
+                    }
+                    break;
+                }
+                () = shutdown.requested(), if !is_closing => {
+                    is_closing = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                () = &mut timer => {
+                    if !activity.has_had_requests() || is_idle {
+                        tracing::debug!(peer = %address, is_idle, "no request in time; closing");
+                        return;
+                    }
+                    let idle = activity.idle_since().map(|since| epoch.elapsed().saturating_sub(since));
+                    match idle {
+                        Some(idle) if idle >= IDLE => {
+                            is_idle = true;
+                            connection.as_mut().graceful_shutdown();
+                            timer.as_mut().reset(Instant::now() + IDLE_CLOSE);
+                        }
+                        idle => timer.as_mut().reset(Instant::now() + IDLE.saturating_sub(idle.unwrap_or_default())),
+                    }
                 }
             }
         }
-    }
-    // An upgraded connection counts as open, and ends with this task.
-    tokio::select! {
-        () = sessions.finished() => {}
-        () = stopping.requested() => {}
+        // An upgraded connection counts as open, and ends with this task.
+        tokio::select! {
+            () = sessions.finished() => {}
+            () = shutdown.requested() => {}
+        }
     }
 }
 
@@ -291,7 +400,7 @@ fn protocols() -> auto::Builder<Streams> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(KEPT_ALIVE)
+        .header_read_timeout(HTTP1_HEAD)
         .max_buf_size(HTTP1_BUFFER)
         // Large lists are many buffers of the store, which are written without a copy.
         .writev(true);
@@ -303,6 +412,10 @@ fn protocols() -> auto::Builder<Streams> {
         .max_frame_size(HTTP2_FRAME)
         .max_send_buf_size(HTTP2_SEND)
         .max_concurrent_streams(HTTP2_STREAMS)
+        .max_pending_accept_reset_streams(HTTP2_PENDING_RESETS)
+        .max_local_error_reset_streams(HTTP2_ERROR_RESETS)
+        .keep_alive_interval(HTTP2_PING)
+        .keep_alive_timeout(HTTP2_PING_TIMEOUT)
         .max_header_list_size(HTTP2_HEADERS);
     builder
 }
@@ -318,6 +431,6 @@ where
     fn execute(&self, stream: F) {
         let mut streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while streams.try_join_next().is_some() {}
-        streams.spawn(stream);
+        streams.spawn(until_stalled(stream));
     }
 }

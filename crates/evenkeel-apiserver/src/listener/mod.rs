@@ -2,24 +2,30 @@
 //!
 //! ```text
 //! TCP ── TLS ── HTTP/1.1, HTTP/2 ──┐
-//!                                  ├── service: authentication, faults, body, waiting ── Handler (the engine)
+//!                                  ├── service: authentication, faults, body, flow control ── Handler (the engine)
 //! in-process callers ──────────────┘
 //! ```
 
+mod activity;
+pub(crate) mod aside;
 pub(crate) mod auth;
 mod compress;
+mod connections;
 #[cfg(test)]
 pub(crate) mod fake_handler;
 mod fault_body;
 mod fault_endpoint;
+pub(crate) mod flow;
 pub(crate) mod http;
 mod impersonate;
 pub(crate) mod observation;
 mod request_body;
+mod request_class;
 pub(crate) mod request_info;
 mod request_log;
 pub(crate) mod service;
 pub(crate) mod sessions;
+mod stall;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tls;
@@ -33,15 +39,15 @@ pub use service::InProcess;
 
 use self::request_info::RequestInfo;
 use crate::engine::Snapshot;
-use crate::http_types::{ApiRequest, HandlerOutcome, User};
+use crate::http_types::{ApiRequest, HandlerCall, HandlerOutcome, User};
 use crate::logs::PodLogs;
 use crate::metrics::{ServedResource, StoreFacts};
 use crate::store::StoreStats;
 
 /// The engine as seen by the listener: synchronous and non-blocking.
 pub(crate) trait Handler: Send + Sync + 'static {
-    /// Handles a request. `waited` is set when the wait for an [`HandlerOutcome::AwaitRevision`] timed out.
-    fn handle(&self, request: &ApiRequest, waited: bool) -> HandlerOutcome;
+    /// Handles a request.
+    fn handle(&self, request: &ApiRequest, call: HandlerCall) -> HandlerOutcome;
 
     /// Ready when the store has reached this revision; otherwise registers the waker.
     fn poll_revision(&self, revision: u64, cx: &mut Context<'_>) -> Poll<()>;

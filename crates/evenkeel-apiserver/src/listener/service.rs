@@ -1,9 +1,11 @@
 //! The service: takes one request of any transport to the engine and its response back.
 
+use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,11 +17,15 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::activity::Activity;
+use super::aside::{AsideError, AsideThreads};
 use super::auth::{self, Authenticator, ClientCertificate};
 use super::fault_body::{CutAfterBytes, FaultInjectingWatch};
+use super::flow::{self, InFlightLimits};
 use super::impersonate::impersonate;
 use super::observation::{Observation, SessionEnd};
 use super::request_body::{self, RequestBodyError};
+use super::request_class::{RequestClass, allotted_time, may_be_watch};
 use super::sessions::Sessions;
 use super::{FaultEndpoint, Handler, RequestLog, compress};
 use crate::audit::AuditLog;
@@ -27,7 +33,7 @@ use crate::env::{self, Env};
 use crate::faults::framing::Framing;
 use crate::faults::subject::Subject;
 use crate::faults::{Faults, Plan, RequestOutcome};
-use crate::http_types::{ApiRequest, Body, ConnectionCut, HandlerOutcome, Upgrade, User};
+use crate::http_types::{ApiRequest, Body, ConnectionCut, HandlerCall, HandlerOutcome, Upgrade, User};
 use crate::metrics::Metrics;
 use crate::negotiate::{status_response, status_response_to};
 
@@ -36,6 +42,12 @@ const AWAIT_REVISION: Duration = Duration::from_secs(3);
 
 /// The buffer of an upgraded in-process connection, in each direction.
 const IN_PROCESS_BUFFER: usize = 64 * 1024;
+
+/// The group of requests without credentials.
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+
+/// The rest of a request's handling.
+type Continuation = Box<dyn FnOnce() -> HandlerOutcome + Send>;
 
 pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
@@ -54,6 +66,10 @@ pub(crate) struct ServerShared {
     pub(crate) sessions: Sessions,
     /// The monotonic time at which the server started.
     pub(crate) started: Duration,
+    pub(crate) in_flight: InFlightLimits,
+    pub(crate) aside: AsideThreads,
+    /// The server shuts down: connections get no further responses.
+    pub(crate) draining: AtomicBool,
 }
 
 impl ServerShared {
@@ -79,6 +95,7 @@ pub(crate) struct Peer {
     pub(crate) certificate: ClientCertificate,
     /// The upgraded connection.
     pub(crate) sessions: Sessions,
+    pub(crate) activity: Arc<Activity>,
 }
 
 /// The server as a tower service, without a socket.
@@ -90,8 +107,9 @@ pub(crate) struct Peer {
 /// timers. When the server's handle is dropped, open streams end, and since no timer drives them, later watches get no
 /// bookmarks and never time out.
 ///
-/// Every request except the deletion of a collection runs to completion without yielding to other tasks: deleting a
-/// namespace or a definition with many objects occupies its thread until the end.
+/// Expensive requests (large bodies and objects, long lists, deletions of namespaces and definitions) run on threads of
+/// their own, fewer than there are cores, and the users who send them take turns. On a runtime with one thread they run in
+/// place, so that the same requests have the same order in every run.
 ///
 /// An error means the same as a broken connection: a fault dropped the response.
 #[derive(Clone)]
@@ -131,6 +149,10 @@ impl InProcess {
         if let Some(endpoint) = self.shared.fault_endpoint.as_ref().filter(|_| FaultEndpoint::owns(parts.uri.path())) {
             return self.serve_fault_endpoint(endpoint, &parts, body).await;
         }
+        let class = RequestClass::of(&parts);
+        if class != RequestClass::Probe && self.is_draining() {
+            return Ok(flow::shutting_down());
+        }
         let authenticated = self.user(&parts).inspect(|user| observation.authenticated(user));
         let user = match authenticated.and_then(|user| impersonate(user, &mut parts.headers)) {
             Ok(user) => user,
@@ -148,7 +170,13 @@ impl InProcess {
             }
             None => Plan::default(),
         };
-        if !plan.delay.is_zero() {
+        let mut seat = None;
+        if !plan.delay.is_zero() || plan.outcome == RequestOutcome::Hang {
+            // An injected delay is part of the request's handling.
+            match self.shared.in_flight.admit(class, &self.flow(&user), &user).await {
+                Ok(admitted) => seat = admitted,
+                Err(refused) => return Ok(closing(refused.response())),
+            }
             sleep(plan.delay).await;
         }
         match plan.outcome {
@@ -157,24 +185,37 @@ impl InProcess {
             RequestOutcome::Hang => std::future::pending::<()>().await,
             RequestOutcome::Handle | RequestOutcome::HandleThenDrop | RequestOutcome::ReadThenDrop => {}
         }
-        let body = match request_body::read(body).await {
-            Ok(body) => body,
-            Err(RequestBodyError::Disconnected) => return Err(ConnectionCut),
-            Err(RequestBodyError::Rejected(status)) => {
+        let deadline = Instant::now() + allotted_time(&parts);
+        let body = match timeout_at(deadline, request_body::read(body)).await {
+            Ok(Ok(body)) => body,
+            Ok(Err(RequestBodyError::Disconnected)) => return Err(ConnectionCut),
+            Ok(Err(RequestBodyError::Rejected(status))) => {
                 return Ok(closing(status_response_to(&parts.headers, &parts.uri, &status)));
             }
+            Err(_) => return Ok(closing(status_response_to(&parts.headers, &parts.uri, &timed_out()))),
         };
         if plan.outcome == RequestOutcome::ReadThenDrop {
             return Err(ConnectionCut);
         }
         observation.request_body(&body, &parts.headers);
         let on_upgrade = parts.extensions.remove::<OnUpgrade>();
-        let request = ApiRequest { method: parts.method, uri: parts.uri, headers: parts.headers, body, user };
-        let mut response = if Metrics::is_scrape(&request.method, request.uri.path()) {
-            self.shared.metrics.response(&self.shared.handler.store_facts())
-        } else {
-            self.handle(&request, on_upgrade).await
+        let request = Arc::new(ApiRequest { method: parts.method, uri: parts.uri, headers: parts.headers, body, user });
+        let handled = timeout_at(deadline, async {
+            // A seat is taken after the body was read, so that a slow client holds none.
+            if seat.is_none() {
+                seat = self.shared.in_flight.admit(class, &self.flow(&request.user), &request.user).await?;
+            }
+            if Metrics::is_scrape(&request.method, request.uri.path()) {
+                return Ok(self.shared.metrics.response(&self.shared.handler.store_facts()));
+            }
+            Ok(self.handle(&request, on_upgrade).await)
+        });
+        let mut response = match handled.await {
+            Ok(Ok(response)) => response,
+            Ok(Err(refused @ flow::TooManyRequests)) => refused.response(),
+            Err(_) => status_response_to(&request.headers, &request.uri, &timed_out()),
         };
+        drop(seat);
         if plan.outcome == RequestOutcome::HandleThenDrop {
             return Err(ConnectionCut);
         }
@@ -182,7 +223,7 @@ impl InProcess {
             return Ok(response);
         }
         if matches!(self.caller, Caller::Network(_)) && compress::accepts_gzip(&request.headers) {
-            response = compress::gzip(response);
+            response = self.compress(response, &request).await;
         }
         let watch = subject.filter(|subject| subject.is_watch() && response.status() == StatusCode::OK);
         if let Some(subject) = watch {
@@ -242,43 +283,106 @@ impl InProcess {
                     && auth::is_health_probe(&parts.method, parts.uri.path());
                 match auth.authenticate(authorization, &peer.certificate, issued) {
                     Err(_) if probe => Ok(auth::anonymous()),
-                    outcome => outcome,
+                    Ok(user) => {
+                        if user.groups.iter().all(|group| group != UNAUTHENTICATED) {
+                            peer.activity.authenticate();
+                        }
+                        Ok(user)
+                    }
+                    Err(status) => Err(status),
                 }
             }
         }
     }
 
+    /// Returns whether requests are refused because the server shuts down (APF-004).
+    fn is_draining(&self) -> bool {
+        matches!(self.caller, Caller::Network(_)) && self.shared.draining.load(Ordering::Relaxed)
+    }
+
+    /// Returns the flow of a request: requests of one flow wait for one another. It is the user, or the connection where
+    /// all clients are the same user.
+    fn flow<'a>(&self, user: &'a User) -> Cow<'a, str> {
+        match &self.caller {
+            Caller::Network(peer)
+                if self.shared.auth.open || user.groups.iter().any(|group| group == UNAUTHENTICATED) =>
+            {
+                Cow::Owned(peer.address.to_string())
+            }
+            _ => Cow::Borrowed(&user.name),
+        }
+    }
+
     /// Passes the request to the engine, and again when the revision that it waits for is reached, or after the
-    /// timeout.
-    async fn handle(&self, request: &ApiRequest, on_upgrade: Option<OnUpgrade>) -> Response<Body> {
+    /// timeout. An expensive request runs aside.
+    async fn handle(&self, request: &Arc<ApiRequest>, on_upgrade: Option<OnUpgrade>) -> Response<Body> {
         let handler = &self.shared.handler;
+        let in_place = AsideThreads::runs_in_place(&self.caller);
         let mut deadline = None;
         let mut waited = false;
         loop {
-            let mut outcome = handler.handle(request, waited);
-            let (revision, allotted) = loop {
-                match outcome {
+            let mut outcome = handler.handle(request, HandlerCall { waited, may_take_long: in_place });
+            let mut is_aside = false;
+            let revision = loop {
+                let mut has_begun = false;
+                let rest: Continuation = match outcome {
                     HandlerOutcome::Response(response) => return response,
                     HandlerOutcome::Upgrade(upgrade) => return self.upgrade(request, upgrade, on_upgrade),
-                    HandlerOutcome::AwaitRevision { revision, allotted } => break (revision, allotted),
-                    HandlerOutcome::Unfinished(rest) => {
-                        tokio::task::yield_now().await;
-                        outcome = rest();
+                    HandlerOutcome::AwaitRevision { revision } => break revision,
+                    HandlerOutcome::TakesLong => {
+                        is_aside = true;
+                        let (handler, request) = (Arc::clone(handler), Arc::clone(request));
+                        Box::new(move || handler.handle(&request, HandlerCall { waited, may_take_long: true }))
                     }
-                }
+                    HandlerOutcome::Unfinished(rest) => {
+                        has_begun = true;
+                        tokio::task::yield_now().await;
+                        rest
+                    }
+                };
+                let ran = match is_aside {
+                    true => self.run_aside(request, has_begun, rest).await,
+                    false => Ok(rest()),
+                };
+                outcome = match ran {
+                    Ok(outcome) => outcome,
+                    Err(AsideError::Refused(refused)) => return refused.response(),
+                    Err(AsideError::Panicked(status)) => {
+                        return status_response_to(&request.headers, &request.uri, &status);
+                    }
+                };
             };
             if waited {
                 let status = Status::internal("the store waits for a revision without end");
                 return status_response_to(&request.headers, &request.uri, &status);
             }
-            let timeout = allotted.map_or(AWAIT_REVISION, |allotted| allotted.min(AWAIT_REVISION));
-            let deadline = *deadline.get_or_insert_with(|| Instant::now() + timeout);
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + AWAIT_REVISION);
             let reached = timeout_at(deadline, poll_fn(|cx| handler.poll_revision(revision, cx))).await;
             waited = reached.is_err();
-            if waited && timeout < AWAIT_REVISION {
-                let message = "Timeout: request did not complete within the allotted timeout";
-                let status = Status::failure(504, Reason::TIMEOUT, message);
-                return status_response_to(&request.headers, &request.uri, &status);
+        }
+    }
+
+    /// Runs a part of a request aside. A request that has begun is not refused.
+    async fn run_aside(
+        &self,
+        request: &ApiRequest,
+        has_begun: bool,
+        work: Continuation,
+    ) -> Result<HandlerOutcome, AsideError> {
+        let user = &request.user;
+        self.shared.aside.run(&self.flow(user), has_begun || flow::is_exempt(user), work).await
+    }
+
+    /// Compresses a large response aside.
+    async fn compress(&self, response: Response<Body>, request: &ApiRequest) -> Response<Body> {
+        if !compress::is_large(&response) {
+            return response;
+        }
+        let work = move || HandlerOutcome::Response(compress::gzip(response));
+        match self.run_aside(request, true, Box::new(work)).await {
+            Ok(HandlerOutcome::Response(response)) => response,
+            _ => {
+                status_response_to(&request.headers, &request.uri, &Status::internal("the response was not compressed"))
             }
         }
     }
@@ -301,13 +405,16 @@ impl InProcess {
                 });
                 response.extensions_mut().insert(UpgradedIo::new(client));
             }
-            (Caller::Network(peer), Some(on_upgrade)) => peer.sessions.spawn(async move {
-                let _end = end;
-                match on_upgrade.await {
-                    Ok(upgraded) => run(Box::new(TokioIo::new(upgraded))).await,
-                    Err(error) => tracing::debug!(%error, "connection ended before its upgrade"),
-                }
-            }),
+            (Caller::Network(peer), Some(on_upgrade)) => {
+                peer.activity.upgrade();
+                peer.sessions.spawn(async move {
+                    let _end = end;
+                    match on_upgrade.await {
+                        Ok(upgraded) => run(Box::new(TokioIo::new(upgraded))).await,
+                        Err(error) => tracing::debug!(%error, "connection ended before its upgrade"),
+                    }
+                });
+            }
             (Caller::Network(_), None) => {
                 let status = Status::bad_request("unable to upgrade: only HTTP/1.1 connections can be upgraded");
                 return status_response_to(&request.headers, &request.uri, &status);
@@ -358,9 +465,7 @@ fn closing(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-/// A cheap check that never misses a watch. In a query, any character may be percent-encoded.
-fn may_be_watch(parts: &Parts) -> bool {
-    let by_query = |query: &str| query.contains("watch") || query.contains('%');
-    parts.method == http::Method::GET
-        && (parts.uri.query().is_some_and(by_query) || parts.uri.path().contains("/watch/"))
+/// Returns the error of a request that exceeded its deadline (URL-10).
+fn timed_out() -> Status {
+    Status::failure(504, Reason::TIMEOUT, "Timeout: request did not complete within the allotted timeout")
 }

@@ -242,6 +242,11 @@ impl Store {
         self.read().tables.get(table)?.objects.get(key)?.latest().cloned()
     }
 
+    /// Returns the number of objects of a resource.
+    pub(crate) fn count(&self, table: &str) -> usize {
+        self.read().tables.get(table).map_or(0, |table| table.live)
+    }
+
     /// Returns one object at the requested revision.
     pub(crate) fn get_at(&self, table: &str, key: &str, at: At) -> Result<Option<Arc<Record>>, Unavailable> {
         let inner = self.read();

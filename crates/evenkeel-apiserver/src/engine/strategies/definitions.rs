@@ -20,6 +20,10 @@ use crate::{crd, kinds};
 pub(crate) struct DefinitionHooks;
 
 impl KindHooks for DefinitionHooks {
+    fn serialises_writes(&self) -> bool {
+        true
+    }
+
     /// Keeps snapshots out until the definition is in force.
     fn lock_request<'e>(&self, engine: &'e ApiEngine) -> Option<RwLockReadGuard<'e, ()>> {
         Some(engine.definition_writes.read().unwrap_or_else(PoisonError::into_inner))

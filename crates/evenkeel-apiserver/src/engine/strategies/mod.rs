@@ -44,6 +44,12 @@ use crate::store::Record;
 
 /// The functions of a kind's strategy. The defaults are those of a built-in kind.
 pub(crate) trait KindHooks: Debug + Sync {
+    /// Returns whether writes of the kind wait for one another, in [`KindHooks::lock_request`] or
+    /// [`KindHooks::lock_write`].
+    fn serialises_writes(&self) -> bool {
+        false
+    }
+
     /// Takes a lock that a write request of the kind holds until its response is made.
     fn lock_request<'e>(&self, _: &'e ApiEngine) -> Option<RwLockReadGuard<'e, ()>> {
         None
@@ -68,7 +74,8 @@ pub(crate) trait KindHooks: Debug + Sync {
     /// Writes the user of the request into a new object.
     fn set_requester(&self, _new: &mut Value, _user: &User) {}
 
-    /// Refuses a create before anything is prepared. Runs while no namespace or definition starts its deletion.
+    /// Refuses a create. Runs before anything is prepared, and again at the commit, while no namespace or definition starts
+    /// its deletion.
     fn check_create(&self, _engine: &ApiEngine, _resource: &Resource, _name: &str) -> Result<(), Status> {
         Ok(())
     }

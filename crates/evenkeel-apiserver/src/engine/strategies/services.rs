@@ -17,6 +17,10 @@ use crate::store::{At, Record, Span};
 pub(crate) struct ServiceHooks;
 
 impl KindHooks for ServiceHooks {
+    fn serialises_writes(&self) -> bool {
+        true
+    }
+
     /// Serialises writers from the choice of an address to its commit.
     fn lock_write<'e>(&self, engine: &'e ApiEngine) -> Option<MutexGuard<'e, ()>> {
         Some(engine.addresses.lock().unwrap_or_else(PoisonError::into_inner))

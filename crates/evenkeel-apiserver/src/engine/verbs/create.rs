@@ -81,13 +81,7 @@ impl ApiEngine {
         writer: Writer<'_>,
     ) -> Result<Written, Status> {
         check_namespace(&mut new, namespace)?;
-        // Deletion of a namespace or a definition starts before this create or after it, never during it.
-        let _creating = self.creates.read().unwrap_or_else(PoisonError::into_inner);
-        let name = object::text(&new, "name");
-        resource.strategy.hooks.check_create(self, resource, name)?;
-        if let Some(namespace) = namespace {
-            self.check_namespace_accepts_objects(resource, namespace, name)?;
-        }
+        self.check_accepts_objects(resource, namespace, object::text(&new, "name"))?;
         if has_version(&new) {
             let message = "resourceVersion should not be set on objects to be created";
             return Err(Status::failure(500, Default::default(), message));
@@ -147,13 +141,32 @@ impl ApiEngine {
             return Err(object_too_large());
         }
         let now = self.env.monotonic();
-        match self.store.commit(&resource.storage, &key, Expect::Absent, Write::Put(draft), now) {
+        // Deletion of a namespace or a definition starts before this commit or after it, never during it.
+        let creating = self.creates.read().unwrap_or_else(PoisonError::into_inner);
+        self.check_accepts_objects(resource, namespace, &name)?;
+        let committed = self.store.commit(&resource.storage, &key, Expect::Absent, Write::Put(draft), now);
+        drop(creating);
+        match committed {
             Ok((_, Some(record))) => Ok(Written { record, created: true, warnings }),
             Ok((_, None)) => Err(Status::internal("a create left no object")),
             Err(_) => Err(match self.store.get(&resource.storage, &key) {
                 Some(present) => already_exists(&target, &present),
                 None => Status::already_exists(&resource.group, &resource.plural, &name),
             }),
+        }
+    }
+
+    /// Refuses a create whose namespace or definition does not accept it.
+    fn check_accepts_objects(
+        &self,
+        resource: &Arc<Resource>,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<(), Status> {
+        resource.strategy.hooks.check_create(self, resource, name)?;
+        match namespace {
+            Some(namespace) => self.check_namespace_accepts_objects(resource, namespace, name),
+            None => Ok(()),
         }
     }
 

@@ -46,9 +46,7 @@ impl ApiEngine {
         };
         match unavailable {
             Unavailable::Compacted { .. } => Err(super::list::too_old(None)),
-            Unavailable::Future { .. } if !waited => {
-                Ok(HandlerOutcome::AwaitRevision { revision: wanted, allotted: None })
-            }
+            Unavailable::Future { .. } if !waited => Ok(HandlerOutcome::AwaitRevision { revision: wanted }),
             Unavailable::Future { current } => Err(Status::too_large_resource_version(wanted, current)),
         }
     }

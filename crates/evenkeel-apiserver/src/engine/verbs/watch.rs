@@ -67,7 +67,7 @@ impl ApiEngine {
         let (present, cursor) = match opened {
             Ok(opened) => opened,
             Err(Unavailable::Future { .. }) if !request.waited => {
-                return Ok(HandlerOutcome::AwaitRevision { revision: requested.unwrap_or_default(), allotted: None });
+                return Ok(HandlerOutcome::AwaitRevision { revision: requested.unwrap_or_default() });
             }
             Err(Unavailable::Future { current }) => {
                 let status = Status::too_large_resource_version(requested.unwrap_or_default(), current);

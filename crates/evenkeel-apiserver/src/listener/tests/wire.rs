@@ -16,12 +16,12 @@ use crate::listener::fake_handler::{FRAME, FRAMES};
 use crate::listener::tls::{Identity, provider};
 use crate::server::StartError;
 
-fn address(server: &ApiServer) -> SocketAddr {
+pub(super) fn address(server: &ApiServer) -> SocketAddr {
     server.url().split("://").nth(1).unwrap().parse().unwrap()
 }
 
 /// Sends a request over a fresh connection and reads until the server closes it.
-async fn raw(server: &ApiServer, head: &str) -> String {
+pub(super) async fn raw(server: &ApiServer, head: &str) -> String {
     let mut stream = TcpStream::connect(address(server)).await.unwrap();
     stream.write_all(head.replace('\n', "\r\n").as_bytes()).await.unwrap();
     let mut response = Vec::new();
@@ -30,7 +30,7 @@ async fn raw(server: &ApiServer, head: &str) -> String {
     String::from_utf8(response).unwrap()
 }
 
-fn body_of(response: &str) -> &str {
+pub(super) fn body_of(response: &str) -> &str {
     response.split_once("\r\n\r\n").map_or("", |(_, body)| body)
 }
 
@@ -48,7 +48,7 @@ async fn arc_3_http1() {
     server.shutdown().await;
 }
 
-async fn http2<S>(stream: S) -> hyper::client::conn::http2::SendRequest<Full<Bytes>>
+pub(super) async fn http2<S>(stream: S) -> hyper::client::conn::http2::SendRequest<Full<Bytes>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -304,11 +304,18 @@ async fn sec_62_the_fault_endpoint_is_off_by_default_and_has_its_own_token() {
 #[tokio::test]
 async fn sec_65_connections_are_limited_and_silent_ones_closed() {
     let (server, _) = start(ApiServer::builder().max_connections(1)).await;
-    let mut silent = TcpStream::connect(address(&server)).await.unwrap();
+    let mut watching = TcpStream::connect(address(&server)).await.unwrap();
+    watching.write_all(format!("GET {WATCH} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await.unwrap();
+    watching.read_exact(&mut [0; 15]).await.unwrap();
     let mut second = TcpStream::connect(address(&server)).await.unwrap();
     let mut nothing = Vec::new();
     let _ = second.read_to_end(&mut nothing).await;
-    assert_eq!(server.connections().rejected, 1);
+    assert_eq!(server.connections().rejected, 1, "no connection in use makes room");
+    drop(watching);
+    while server.connections().open > 0 {
+        tokio::task::yield_now().await;
+    }
+    let mut silent = TcpStream::connect(address(&server)).await.unwrap();
     // With the clock paused, time advances to the next timer when all tasks are idle.
     tokio::time::pause();
     let _ = silent.read_to_end(&mut nothing).await;

@@ -1,0 +1,117 @@
+//! The fair queue: seats for requests, and a queue per flow for those that wait for one.
+//!
+//! Sans-IO: it knows neither tasks nor time. A caller that waits has a [`Ticket`]; [`FairQueue::release`] returns the
+//! ticket that gets the seat.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// A waiting request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Ticket(u64);
+
+/// The limits of a [`FairQueue`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct QueueLimits {
+    /// Requests that run at the same time.
+    pub(crate) seats: usize,
+    /// Waiting requests of one flow.
+    pub(crate) per_flow: usize,
+    /// Waiting requests of all flows.
+    pub(crate) total: usize,
+}
+
+/// What becomes of an arriving request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// It runs now and must release its seat.
+    Seated,
+    /// It waits.
+    Waiting(Ticket),
+    /// A queue is full.
+    Refused,
+}
+
+/// Distributes seats among flows.
+///
+/// Guarantees: at most `seats` requests are seated. Flows with waiting requests take turns, one request a turn, so a flow
+/// with one request waits for at most one request of each other flow, however many those have. The requests of one flow
+/// keep their order.
+#[derive(Debug)]
+pub(super) struct FairQueue {
+    limits: QueueLimits,
+    seated: usize,
+    waiting: usize,
+    next_ticket: u64,
+    /// The waiting requests by flow. No queue is empty.
+    queues: HashMap<Arc<str>, VecDeque<Ticket>>,
+    /// The flows with waiting requests, in the order of their turns.
+    turns: VecDeque<Arc<str>>,
+}
+
+impl FairQueue {
+    pub(super) fn new(limits: QueueLimits) -> Self {
+        FairQueue { limits, seated: 0, waiting: 0, next_ticket: 0, queues: HashMap::new(), turns: VecDeque::new() }
+    }
+
+    /// Takes a free seat if nothing waits.
+    pub(super) fn try_seat(&mut self) -> bool {
+        let free = self.seated < self.limits.seats && self.waiting == 0;
+        self.seated += usize::from(free);
+        free
+    }
+
+    /// Takes a seat or queues the request. An unbounded request is queued even if the queues are full.
+    pub(super) fn arrive(&mut self, flow: &str, unbounded: bool) -> Arrival {
+        if self.try_seat() {
+            return Arrival::Seated;
+        }
+        let queued = self.queues.get(flow).map_or(0, VecDeque::len);
+        if !unbounded && (queued >= self.limits.per_flow || self.waiting >= self.limits.total) {
+            return Arrival::Refused;
+        }
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        self.waiting += 1;
+        match self.queues.get_mut(flow) {
+            Some(queue) => queue.push_back(ticket),
+            None => {
+                let flow: Arc<str> = flow.into();
+                self.turns.push_back(Arc::clone(&flow));
+                self.queues.insert(flow, VecDeque::from([ticket]));
+            }
+        }
+        Arrival::Waiting(ticket)
+    }
+
+    /// Releases a seat. The request of the returned ticket takes it over.
+    pub(super) fn release(&mut self) -> Option<Ticket> {
+        let Some(flow) = self.turns.pop_front() else {
+            self.seated -= 1;
+            return None;
+        };
+        let queue = self.queues.get_mut(&flow)?;
+        let ticket = queue.pop_front();
+        self.waiting -= 1;
+        if queue.is_empty() {
+            self.queues.remove(&flow);
+        } else {
+            self.turns.push_back(flow);
+        }
+        ticket
+    }
+
+    /// Removes a request that waits no longer. Returns false if it is not queued.
+    pub(super) fn abandon(&mut self, flow: &str, ticket: Ticket) -> bool {
+        let Some(queue) = self.queues.get_mut(flow) else { return false };
+        // The tickets of a flow ascend.
+        let Ok(position) = queue.binary_search_by_key(&ticket.0, |queued| queued.0) else { return false };
+        queue.remove(position);
+        self.waiting -= 1;
+        if queue.is_empty() {
+            self.queues.remove(flow);
+            self.turns.retain(|turn| **turn != *flow);
+        }
+        true
+    }
+}
