@@ -61,6 +61,10 @@ impl Connection {
     async fn json(&mut self, method: &str, path: &str, body: Option<&Value>) -> Result<(u16, Value), Disconnected> {
         let reply = self.send(method, path, body).await?;
         let code = reply.status().as_u16();
+        if code == 429 {
+            // The server shuts down.
+            return Err(Disconnected);
+        }
         let bytes = reply.into_body().collect().await.map_err(|_| Disconnected)?.to_bytes();
         Ok((code, serde_json::from_slice(&bytes).unwrap()))
     }

@@ -64,6 +64,12 @@ pub(crate) struct Arguments {
     /// Number of changes per resource that a watch can resume from [default: 4096]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     history: Option<u32>,
+    /// Reads handled at the same time; users take turns beyond it. 0 is no limit
+    #[arg(long, value_name = "N", default_value_t = 400)]
+    max_requests_inflight: usize,
+    /// Writes handled at the same time; users take turns beyond it. 0 is no limit
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    max_mutating_requests_inflight: usize,
     /// Install the custom resource definitions in this folder before the first request
     #[arg(long, value_name = "FOLDER")]
     crd_dir: Option<PathBuf>,
@@ -115,6 +121,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
         && arguments.kubeconfig_out.is_none();
     let mut builder =
         ApiServer::builder().listen(arguments.listen).anonymous(arguments.anonymous).fault_endpoint(arguments.control);
+    builder = builder.max_in_flight(arguments.max_requests_inflight, arguments.max_mutating_requests_inflight);
     builder = if arguments.plain_http { builder.plain_http() } else { builder.tls() };
     if let Some(token) = arguments.token {
         builder = builder.token(token);

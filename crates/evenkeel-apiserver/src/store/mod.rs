@@ -16,6 +16,7 @@
 mod chain;
 mod interest;
 mod record;
+mod revision_waiters;
 mod ring;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ use chain::{Chain, Version};
 use interest::Watchers;
 pub(crate) use interest::{Interest, WatchWaker};
 pub(crate) use record::{Draft, Facts, Record};
+use revision_waiters::RevisionWaiters;
 pub(crate) use ring::Event;
 use ring::Ring;
 
@@ -69,9 +71,8 @@ struct StoreState {
     tables: HashMap<Arc<str>, Table>,
     /// The bytes of the events of all tables.
     history_bytes: usize,
-    /// Requests that wait for a revision. Every commit and every tick wakes and drops them all; a request that still
-    /// waits registers again.
-    waiting: Vec<Waker>,
+    /// Requests that wait for a revision. Every tick wakes them all; a request that still waits registers again.
+    waiting: RevisionWaiters,
 }
 
 #[derive(Debug)]
@@ -311,7 +312,8 @@ impl Store {
                 0 => Vec::new(),
                 _ => inner.tables.values().map(|table| Arc::clone(&table.watchers)).collect(),
             };
-            (event, watchers, others, wake_all, std::mem::take(&mut inner.waiting))
+            let visible = inner.visible();
+            (event, watchers, others, wake_all, inner.waiting.take_reached(visible))
         };
         waiting.into_iter().for_each(Waker::wake);
         others.iter().for_each(|watchers| watchers.wake_all());
@@ -387,9 +389,7 @@ impl Store {
         if inner.visible() >= revision {
             return Poll::Ready(());
         }
-        if !inner.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
-            inner.waiting.push(cx.waker().clone());
-        }
+        inner.waiting.register(revision, cx.waker());
         Poll::Pending
     }
 
@@ -409,7 +409,7 @@ impl Store {
     /// Evicts events that exceed the age of the history, and wakes waiting requests. Called about once a second.
     pub(crate) fn tick(&self, now: Duration) {
         let mut inner = self.write();
-        std::mem::take(&mut inner.waiting).into_iter().for_each(Waker::wake);
+        inner.waiting.take_all().into_iter().for_each(Waker::wake);
         let Some(age) = self.history.age else { return };
         for table in inner.tables.values_mut() {
             if std::mem::take(&mut table.since_wake_all) > 0 {
@@ -424,7 +424,7 @@ impl Store {
     pub(crate) fn set_lag(&self, revisions: u64) {
         let mut inner = self.write();
         inner.lag = revisions;
-        std::mem::take(&mut inner.waiting).into_iter().for_each(Waker::wake);
+        inner.waiting.take_all().into_iter().for_each(Waker::wake);
         inner.tables.values().for_each(|table| table.watchers.wake_all());
     }
 

@@ -420,3 +420,26 @@ proptest! {
         prop_assert!(stats.events <= history);
     }
 }
+
+#[test]
+fn a_commit_wakes_only_requests_whose_revision_is_reached() {
+    struct CountWakes(AtomicUsize);
+    impl Wake for CountWakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let store = Store::new(History::default());
+    let requests: Vec<_> = (0..3).map(|_| Arc::new(CountWakes(AtomicUsize::new(0)))).collect();
+    for (request, revision) in requests.iter().zip([1, 2, 2]) {
+        let waker = Waker::from(Arc::clone(request));
+        for _ in 0..2 {
+            assert!(store.poll_revision(revision, &mut Context::from_waker(&waker)).is_pending());
+        }
+    }
+    let wakes = || requests.iter().map(|request| request.0.load(Ordering::Relaxed)).collect::<Vec<_>>();
+    put(&store, "ns/a", 1);
+    assert_eq!(wakes(), [1, 0, 0], "once per task");
+    put(&store, "ns/b", 1);
+    assert_eq!(wakes(), [1, 1, 1]);
+}
