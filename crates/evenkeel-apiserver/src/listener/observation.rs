@@ -85,6 +85,11 @@ impl<'a> Observation<'a> {
         Observation { shared, info, record, is_authenticated: false, head, completion: Some(completion) }
     }
 
+    /// Returns the parts of the request.
+    pub(crate) fn info(&self) -> &RequestInfo<'a> {
+        &self.info
+    }
+
     /// Returns the value of the response's `Audit-Id` header, if it must be the same as in the audit log.
     pub(crate) fn audit_id(&self) -> Option<HeaderValue> {
         self.head.as_ref().and_then(|head| HeaderValue::try_from(&head.audit_id).ok())

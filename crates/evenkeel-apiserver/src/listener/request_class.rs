@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use http::Method;
 use http::request::Parts;
+use http::{Method, Uri};
 
 use super::auth;
+use super::request_info::RequestInfo;
 use crate::query::Query;
 
 /// The deadline of requests that do not shorten it with `timeout` (URL-10): `--request-timeout` of kube-apiserver.
@@ -25,25 +26,20 @@ pub(crate) enum RequestClass {
 }
 
 impl RequestClass {
-    pub(crate) fn of(parts: &Parts) -> Self {
-        let path = parts.uri.path();
-        if auth::is_health_probe(&parts.method, path) {
-            return RequestClass::Probe;
-        }
-        if is_session(path) || is_watch(parts) {
-            return RequestClass::LongRunning;
-        }
-        match parts.method {
-            Method::GET | Method::HEAD | Method::OPTIONS => RequestClass::Read,
-            _ => RequestClass::Write,
+    pub(crate) fn of(method: &Method, info: &RequestInfo<'_>) -> Self {
+        match () {
+            () if auth::is_health_probe(method, info.path) => RequestClass::Probe,
+            () if info.is_long_running() => RequestClass::LongRunning,
+            () if info.only_reads() => RequestClass::Read,
+            () => RequestClass::Write,
         }
     }
 }
 
 /// Returns the time that a request has, from its arrival to the start of its response.
-pub(crate) fn allotted_time(parts: &Parts) -> Duration {
+pub(crate) fn allotted_time(uri: &Uri) -> Duration {
     // An unreadable timeout is refused later, and zero stands for the default.
-    let shorter = parts.uri.query().filter(|query| query.contains("timeout=")).and_then(|query| {
+    let shorter = uri.query().filter(|query| query.contains("timeout=")).and_then(|query| {
         let query = Query::parse(Some(query));
         query.timeout().ok().flatten().filter(|timeout| !timeout.is_zero() && !query.is_watch())
     });
@@ -54,18 +50,6 @@ pub(crate) fn allotted_time(parts: &Parts) -> Duration {
 pub(crate) fn may_be_watch(parts: &Parts) -> bool {
     let by_query = |query: &str| query.contains("watch") || query.contains('%');
     parts.method == Method::GET && (parts.uri.query().is_some_and(by_query) || parts.uri.path().contains("/watch/"))
-}
-
-fn is_watch(parts: &Parts) -> bool {
-    may_be_watch(parts) && (parts.uri.path().contains("/watch/") || Query::parse(parts.uri.query()).is_watch())
-}
-
-/// Returns whether a path is that of a session or log of a pod.
-fn is_session(path: &str) -> bool {
-    let mut segments = path.rsplit('/');
-    let subresource = segments.next().unwrap_or_default();
-    matches!(subresource, "exec" | "attach" | "portforward" | "log" | "proxy")
-        && segments.nth(1).is_some_and(|resource| matches!(resource, "pods" | "services" | "nodes"))
 }
 
 #[cfg(test)]

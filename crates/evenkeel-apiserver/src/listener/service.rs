@@ -149,7 +149,7 @@ impl InProcess {
         if let Some(endpoint) = self.shared.fault_endpoint.as_ref().filter(|_| FaultEndpoint::owns(parts.uri.path())) {
             return self.serve_fault_endpoint(endpoint, &parts, body).await;
         }
-        let class = RequestClass::of(&parts);
+        let class = RequestClass::of(&parts.method, observation.info());
         if class != RequestClass::Probe && self.is_draining() {
             return Ok(flow::shutting_down());
         }
@@ -185,7 +185,7 @@ impl InProcess {
             RequestOutcome::Hang => std::future::pending::<()>().await,
             RequestOutcome::Handle | RequestOutcome::HandleThenDrop | RequestOutcome::ReadThenDrop => {}
         }
-        let deadline = Instant::now() + allotted_time(&parts);
+        let deadline = Instant::now() + allotted_time(&parts.uri);
         let body = match timeout_at(deadline, request_body::read(body)).await {
             Ok(Ok(body)) => body,
             Ok(Err(RequestBodyError::Disconnected)) => return Err(ConnectionCut),

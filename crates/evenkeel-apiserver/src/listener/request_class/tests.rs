@@ -1,14 +1,11 @@
-use http::Request;
-
 use super::*;
-
-fn parts(method: &str, uri: &str) -> Parts {
-    Request::builder().method(method).uri(uri).body(()).unwrap().into_parts().0
-}
 
 #[test]
 fn apf_001_watches_sessions_and_probes_are_no_requests_in_flight() {
-    let class = |method: &str, uri: &str| RequestClass::of(&parts(method, uri));
+    let class = |method: &str, uri: &str| {
+        let (method, uri): (Method, Uri) = (method.parse().unwrap(), uri.parse().unwrap());
+        RequestClass::of(&method, &RequestInfo::of(&method, &uri, &http::HeaderMap::new()))
+    };
     for uri in ["/api/v1/pods?watch=1", "/api/v1/pods?w%61tch", "/api/v1/watch/pods", "/api/v1/namespaces/a/pods/b/log"]
     {
         assert_eq!(class("GET", uri), RequestClass::LongRunning, "{uri}");
@@ -27,7 +24,7 @@ fn apf_001_watches_sessions_and_probes_are_no_requests_in_flight() {
 
 #[test]
 fn url_10_the_timeout_of_a_request_shortens_its_deadline() {
-    let time = |uri: &str| allotted_time(&parts("GET", uri));
+    let time = |uri: &str| allotted_time(&uri.parse().unwrap());
     assert_eq!(time("/api/v1/pods"), Duration::from_secs(60));
     assert_eq!(time("/api/v1/pods?timeout=32s"), Duration::from_secs(32));
     assert_eq!(time("/api/v1/pods?timeout=5m"), Duration::from_secs(60), "never longer than the default");
