@@ -1,13 +1,17 @@
 //! The bill of this workspace.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
 use crate::packages::PackageGraph;
 use crate::{DEFAULT_PACKAGE, cyclonedx, licences};
 
-fn graph() -> PackageGraph {
+/// Reading takes a run of cargo, so the tests share one.
+static GRAPH: LazyLock<PackageGraph> = LazyLock::new(read);
+
+fn read() -> PackageGraph {
     PackageGraph::read(DEFAULT_PACKAGE, None).unwrap()
 }
 
@@ -17,8 +21,7 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
 
 #[test]
 fn the_bill_has_the_structure_of_cyclonedx() {
-    let graph = graph();
-    let bill = cyclonedx::bill(&graph, Some("1700000000")).unwrap();
+    let bill = cyclonedx::bill(&GRAPH, Some("1700000000")).unwrap();
     assert_eq!((text(&bill, "bomFormat"), text(&bill, "specVersion")), ("CycloneDX", "1.5"));
     assert_eq!(bill["version"], 1);
     assert_eq!(text(&bill["metadata"], "timestamp"), "2023-11-14T22:13:20Z");
@@ -52,8 +55,7 @@ fn the_bill_has_the_structure_of_cyclonedx() {
 
 #[test]
 fn the_bill_lists_what_is_built_and_nothing_else() {
-    let graph = graph();
-    let names: BTreeSet<&str> = graph.packages.values().map(|package| package.name.as_str()).collect();
+    let names: BTreeSet<&str> = GRAPH.packages.values().map(|package| package.name.as_str()).collect();
     assert!(names.contains("tokio") && names.contains("evenkeel-apiserver"));
     assert!(!names.contains("proptest"), "a dependency of tests");
     assert!(!names.contains("evenkeel-bench"), "not a dependency");
@@ -61,9 +63,9 @@ fn the_bill_lists_what_is_built_and_nothing_else() {
 
 #[test]
 fn the_same_lock_file_gives_the_same_bill() {
-    let bill = || cyclonedx::bill(&graph(), None).unwrap().to_string();
-    let first = bill();
-    assert_eq!(first, bill());
+    let bill = |graph| cyclonedx::bill(graph, None).unwrap().to_string();
+    let first = bill(&GRAPH);
+    assert_eq!(first, bill(&read()));
     assert!(!first.contains("\"timestamp\":"));
     assert!(!first.contains(env!("CARGO_MANIFEST_DIR")), "no paths of this machine");
 }
@@ -71,7 +73,7 @@ fn the_same_lock_file_gives_the_same_bill() {
 #[test]
 fn all_licences_are_allowed() {
     let policy = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deny.toml")).unwrap();
-    let checked = licences::check(&graph(), &policy).unwrap();
+    let checked = licences::check(&GRAPH, &policy).unwrap();
     assert!(checked > 50, "{checked}");
 }
 
@@ -84,5 +86,5 @@ fn a_licence_that_is_not_allowed_is_refused() {
     assert_eq!(check("MIT AND GPL-3.0-only"), Err("MIT AND GPL-3.0-only is not allowed".to_owned()));
     assert_eq!(check(""), Err("no licence".to_owned()));
     assert!(check("not a licence").is_err());
-    assert!(licences::check(&graph(), "[licenses]\nallow = [\n    \"0BSD\",\n]\n").is_err());
+    assert!(licences::check(&GRAPH, "[licenses]\nallow = [\n    \"0BSD\",\n]\n").is_err());
 }

@@ -203,7 +203,8 @@ fn carries_tokens(info: &RequestInfo<'_>) -> bool {
 
 impl PolicyRule {
     fn check(&self) -> Result<(), &'static str> {
-        if !self.non_resource_urls.is_empty() && !(self.resources.is_empty() && self.namespaces.is_empty()) {
+        let has_resources = !self.resources.is_empty() || !self.namespaces.is_empty();
+        if has_resources && !self.non_resource_urls.is_empty() {
             return Err("a rule is for resources or for nonResourceURLs, not for both; make two rules");
         }
         let is_pattern = |url: &String| match url.strip_suffix('*').unwrap_or(url) {
