@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::pin::Pin;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use evenkeel_base::channels::BoxIo;
 use http_body::Frame;
+
+use crate::memory::{self, ConnectionMemory, MeteredBody};
 
 /// An authenticated user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -140,8 +142,23 @@ impl Body {
         }
     }
 
+    /// Counts the bytes of this body as in flight on a connection: those of a complete body now, those of a stream while it
+    /// is encoded.
+    pub(crate) fn metered(self, connection: &Arc<ConnectionMemory>) -> Self {
+        match self.0 {
+            BodyKind::Whole(bytes) => memory::charge_whole(bytes.unwrap_or_default(), connection),
+            BodyKind::Stream(_) => Body::stream(MeteredBody::new(self, Arc::clone(connection))),
+        }
+    }
+
     pub(crate) fn stream(stream: impl FrameStream + 'static) -> Self {
         Body(BodyKind::Stream(Box::pin(stream)))
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Body::whole(bytes)
     }
 }
 

@@ -30,8 +30,10 @@ use crate::listener::sessions::Sessions;
 use crate::listener::tls::{Identity, TlsError, provider};
 use crate::listener::{FaultEndpoint, Handler, RequestLog, RequestRecord};
 use crate::logs::PodLogs;
+use crate::memory::{Memory, MemoryStats};
 use crate::metrics::Metrics;
 use crate::store::StoreStats;
+use crate::token_file::{self, TokenFileError};
 use crate::version::ServerVersion;
 
 /// The default limit of connections.
@@ -111,6 +113,8 @@ pub struct Builder {
     tls: bool,
     tokens: Vec<(Secret, User)>,
     anonymous: bool,
+    /// Credentials are required, whether or not there are tokens.
+    credentials: bool,
     open: bool,
     fault_endpoint: bool,
     max_connections: u64,
@@ -137,6 +141,7 @@ impl ApiServer {
             tls: false,
             tokens: Vec::new(),
             anonymous: false,
+            credentials: false,
             open: false,
             fault_endpoint: false,
             max_connections: MAX_CONNECTIONS,
@@ -192,8 +197,8 @@ impl ApiServer {
         write_private(path.as_ref(), &self.kubeconfig())
     }
 
-    /// Returns a token of the administrator if the server requires credentials: one from the builder, or with TLS one
-    /// generated at start.
+    /// Returns a token of the administrator if the server requires credentials: one from the builder, or one generated at
+    /// start.
     pub fn token(&self) -> Option<&str> {
         self.token.as_ref().map(|token| token.0.as_str())
     }
@@ -231,6 +236,11 @@ impl ApiServer {
     /// Returns the sizes of the store.
     pub fn stats(&self) -> StoreStats {
         self.shared.handler.stats()
+    }
+
+    /// Returns the memory of the server and its budget.
+    pub fn memory(&self) -> MemoryStats {
+        self.shared.memory.stats()
     }
 
     /// Returns the fault injector of the server.
@@ -340,10 +350,22 @@ impl Builder {
     /// Authenticates these tokens as these users. The server requires credentials from then on.
     pub fn tokens(mut self, tokens: impl IntoIterator<Item = (String, User)>) -> Self {
         self.tokens.extend(tokens.into_iter().map(|(token, user)| (Secret(token), user)));
+        self.credentials = true;
         self
     }
 
-    /// Serves requests without credentials as `system:anonymous` if the server requires credentials.
+    /// Authenticates the tokens of a file as kube-apiserver's `--token-auth-file` does: lines of comma-separated values with
+    /// token, user name, uid and, optionally and quoted, a comma-separated list of groups. The server requires credentials
+    /// from then on. The file is read once, here.
+    ///
+    /// # Errors
+    /// The file cannot be read, is not a regular file, has more than 1 MiB, or has an invalid line.
+    pub fn token_file(self, path: impl AsRef<Path>) -> Result<Self, TokenFileError> {
+        Ok(self.tokens(token_file::read(path.as_ref())?))
+    }
+
+    /// Requires credentials, and serves requests without them as `system:anonymous`, which may read the health and the
+    /// version of the server and nothing else.
     pub fn anonymous(mut self, allowed: bool) -> Self {
         self.anonymous = allowed;
         self
@@ -400,6 +422,15 @@ impl Builder {
     /// shows the use.
     pub fn history_bytes(mut self, bytes: usize) -> Self {
         self.settings.history.bytes = bytes;
+        self
+    }
+
+    /// Limits the memory of the server, 2 GiB by default: three quarters are for objects and history, an eighth each for
+    /// request bodies and responses in flight. A write that exceeds it gets kube-apiserver's error for a full etcd
+    /// (`etcdserver: mvcc: database space exceeded`), and a body a 429; reads and deletes succeed, and responses are encoded
+    /// as fast as they are read. [`ApiServer::memory`] shows the use. At least 64 MiB.
+    pub fn memory_budget(mut self, bytes: usize) -> Self {
+        self.settings.memory = Arc::new(Memory::new(bytes.max(64 << 20)));
         self
     }
 
@@ -509,9 +540,14 @@ impl Builder {
         self.start_with(engine.clone(), engine).await
     }
 
-    /// Generates a token for the administrator if a TLS server has none.
+    /// Returns whether every client is the administrator. TLS, tokens and anonymous users all mean that some are not.
+    fn requires_no_credentials(&self) -> bool {
+        !self.tls && !self.credentials && !self.anonymous
+    }
+
+    /// Generates a token for the administrator if a server that requires credentials has none.
     fn ensure_token(&mut self) -> Result<(), StartError> {
-        if self.tls && self.tokens.is_empty() {
+        if !self.requires_no_credentials() && !self.tokens.iter().any(|(_, user)| *user == admin()) {
             self.tokens.push((Secret::random()?, admin()));
         }
         Ok(())
@@ -530,8 +566,7 @@ impl Builder {
         handler: Arc<dyn Handler>,
         store: Arc<dyn StoreControl>,
     ) -> Result<ApiServer, StartError> {
-        // Plain HTTP without tokens requires no credentials; TLS always does.
-        let open = !self.tls && self.tokens.is_empty();
+        let open = self.requires_no_credentials();
         let local = self.address.is_none_or(|address| address.ip().to_canonical().is_loopback());
         if let Some(address) = self.address
             && open
@@ -563,7 +598,7 @@ impl Builder {
             auth: Authenticator {
                 open,
                 // A server that is open to the network is reached by any name that it has there.
-                checks_host: open && local,
+                checks_host: local && (open || self.anonymous),
                 anonymous: self.anonymous,
                 tokens,
             },
@@ -571,6 +606,7 @@ impl Builder {
             fault_endpoint: fault_endpoint_token.as_ref().map(|token| FaultEndpoint::new(&token.0)),
             request_log: RequestLog::default(),
             sessions: Sessions::default(),
+            memory: Arc::clone(&self.settings.memory),
             started: self.clock.monotonic(),
             env: self.clock,
             handler: Arc::clone(&handler),

@@ -62,9 +62,134 @@ async fn aut_2_aut_4_tokens_authenticate_users() {
 #[tokio::test(start_paused = true)]
 async fn aut_4_anonymous_requests_have_a_user_if_allowed() {
     let server = ApiServer::builder().tokens([("joes".to_owned(), joe())]).anonymous(true).start().await.unwrap();
-    let anonymous = json!({"username": "system:anonymous", "groups": ["system:unauthenticated"]});
-    assert_eq!(whoami(&server, None).await, (201, anonymous));
+    let (code, refused) = whoami(&server, None).await;
+    assert_eq!((code, &refused["reason"]), (403, &json!("Forbidden")));
+    assert_eq!(server.requests().last().unwrap().user, "system:anonymous");
     assert_eq!(whoami(&server, Some("Bearer other")).await.0, 401, "an invalid token is not anonymous");
+}
+
+/// Sends a request without credentials; returns its code and the message of its Status.
+async fn anonymously(server: &ApiServer, method: &str, path: &str, headers: &[(&str, &str)]) -> (u16, String) {
+    let headers: Vec<_> = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let reply = Client::new(server.url()).send(method, path, "application/json", String::new(), &headers).await;
+    let code = reply.status().as_u16();
+    let bytes = reply.into_body().collect().await.unwrap().to_bytes();
+    let status: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    (code, status["message"].as_str().unwrap_or_default().to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn aut_13_anonymous_requests_read_health_and_version_and_nothing_else() {
+    // No token is given, and still no client is the administrator.
+    let server = ApiServer::builder().anonymous(true).start().await.unwrap();
+    for path in ["/healthz", "/livez", "/readyz", "/readyz/ping", "/version"] {
+        assert_eq!(anonymously(&server, "GET", path, &[]).await.0, 200, "{path}");
+    }
+    for (method, path, message) in [
+        ("GET", "/apis", r#"forbidden: User "system:anonymous" cannot get path "/apis""#),
+        ("GET", "/nowhere", r#"forbidden: User "system:anonymous" cannot get path "/nowhere""#),
+        (
+            "GET",
+            "/api/v1/namespaces/default/pods",
+            r#"pods is forbidden: User "system:anonymous" cannot list resource "pods" in API group "" in the namespace "default""#,
+        ),
+        (
+            "GET",
+            "/apis/apps/v1/deployments?watch=true",
+            r#"deployments.apps is forbidden: User "system:anonymous" cannot watch resource "deployments" in API group "apps" at the cluster scope"#,
+        ),
+        (
+            "DELETE",
+            "/api/v1/namespaces/default/secrets/s",
+            r#"secrets "s" is forbidden: User "system:anonymous" cannot delete resource "secrets" in API group "" in the namespace "default""#,
+        ),
+        (
+            "GET",
+            "/api/v1/namespaces/default/pods/p/log",
+            r#"pods "p" is forbidden: User "system:anonymous" cannot get resource "pods/log" in API group "" in the namespace "default""#,
+        ),
+    ] {
+        assert_eq!(anonymously(&server, method, path, &[]).await, (403, message.to_owned()), "{method} {path}");
+    }
+    // The administrator has a token, which only the handle and its kubeconfig show.
+    let token = format!("Bearer {}", server.token().unwrap());
+    assert_eq!(anonymously(&server, "GET", "/apis", &[("authorization", &token)]).await.0, 200);
+    assert!(server.kubeconfig().contains(server.token().unwrap()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn aut_13_anonymous_requests_do_not_impersonate() {
+    let server = ApiServer::builder().anonymous(true).start().await.unwrap();
+    let headers = [("impersonate-user", "system:admin"), ("impersonate-group", "system:masters")];
+    for path in ["/api/v1/secrets", "/healthz"] {
+        let (code, message) = anonymously(&server, "GET", path, &headers).await;
+        let expected = r#"users "system:admin" is forbidden: User "system:anonymous" cannot impersonate resource "users" in API group "" at the cluster scope"#;
+        assert_eq!((code, message.as_str()), (403, expected), "{path}");
+    }
+    let token = format!("Bearer {}", server.token().unwrap());
+    let as_anonymous = [("authorization", token.as_str()), ("impersonate-user", "system:anonymous")];
+    assert_eq!(anonymously(&server, "GET", "/api/v1/secrets", &as_anonymous).await.0, 403);
+    assert_eq!(anonymously(&server, "GET", "/version", &as_anonymous).await.0, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn aut_13_a_review_of_an_anonymous_user_is_not_allowed() {
+    let server = ApiServer::start().await.unwrap();
+    let client = Client::new(server.url());
+    let review = async |spec: Value| {
+        let body = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec});
+        let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        let (code, reviewed) = client.json("POST", path, Some(&body)).await;
+        assert_eq!(code, 201, "{reviewed}");
+        reviewed["status"]["allowed"].clone()
+    };
+    let pods = json!({"verb": "list", "resource": "pods"});
+    let version = json!({"verb": "get", "path": "/version"});
+    let groups = json!(["system:unauthenticated"]);
+    assert_eq!(review(json!({"user": "joe", "resourceAttributes": pods})).await, true);
+    assert_eq!(review(json!({"user": "system:anonymous", "resourceAttributes": pods})).await, false);
+    assert_eq!(review(json!({"user": "x", "groups": groups, "resourceAttributes": pods})).await, false);
+    assert_eq!(review(json!({"user": "x", "groups": groups, "nonResourceAttributes": version})).await, true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sec_62_anonymous_requests_have_a_local_host() {
+    let server = ApiServer::builder().anonymous(true).start().await.unwrap();
+    let (code, message) = anonymously(&server, "GET", "/version", &[("origin", "http://evil.example")]).await;
+    assert_eq!(code, 403);
+    assert!(message.contains("evil.example"), "{message}");
+    let token = format!("Bearer {}", server.token().unwrap());
+    let known = [("authorization", token.as_str()), ("origin", "http://evil.example")];
+    assert_eq!(anonymously(&server, "GET", "/version", &known).await.0, 200, "credentials need no host");
+}
+
+#[tokio::test(start_paused = true)]
+async fn aut_14_a_token_file_without_tokens_opens_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokens.csv");
+    std::fs::write(&path, "").unwrap();
+    let server = ApiServer::builder().token_file(&path).unwrap().start().await.unwrap();
+    assert_eq!(whoami(&server, None).await.0, 401);
+    std::fs::write(&path, "joes,joe,u-1,\"devs,ops\"\n").unwrap();
+    let server = ApiServer::builder().token_file(&path).unwrap().start().await.unwrap();
+    let info = json!({"username": "joe", "uid": "u-1", "groups": ["devs", "ops", "system:authenticated"]});
+    assert_eq!(whoami(&server, Some("Bearer joes")).await, (201, info));
+    assert_eq!(whoami(&server, None).await.0, 401);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sec_69_a_page_cannot_create_a_namespace() {
+    let server = ApiServer::start().await.unwrap();
+    let client = Client::new(server.url());
+    let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "pwned"}}).to_string();
+    let post = async |media: &str, headers: &[(&str, &str)]| {
+        let headers: Vec<_> = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        client.send("POST", "/api/v1/namespaces", media, body.clone(), &headers).await.status().as_u16()
+    };
+    assert_eq!(post("text/plain", &[]).await, 415);
+    assert_eq!(post("application/json", &[("origin", "http://localhost:3000")]).await, 403);
+    assert_eq!(client.json("GET", "/api/v1/namespaces/pwned", None).await.0, 404);
+    assert_eq!(post("application/json", &[]).await, 201);
 }
 
 #[tokio::test(start_paused = true)]

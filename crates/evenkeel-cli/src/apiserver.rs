@@ -52,12 +52,15 @@ pub(crate) struct Arguments {
     /// IP address and port; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS", default_value = DEFAULT_ADDRESS, value_parser = address)]
     listen: SocketAddr,
-    /// Serve HTTP instead of HTTPS. Without --token every caller is administrator
+    /// Serve HTTP instead of HTTPS. Without --token, --token-file or --anonymous every caller is administrator
     #[arg(long)]
     plain_http: bool,
     /// Authenticate this bearer token as administrator
     #[arg(long, value_name = "TOKEN", value_parser = NonEmptyStringValueParser::new())]
     token: Option<String>,
+    /// Authenticate the tokens of this file: lines of token,user,uid,"group1,group2"
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// Write an administrator kubeconfig to this file, readable by its owner only
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
@@ -79,7 +82,10 @@ pub(crate) struct Arguments {
     /// Serve /evenkeel/faults to local programs; a separate token is printed at start
     #[arg(long)]
     control: bool,
-    /// Serve requests without credentials as system:anonymous
+    /// Limit of the server's memory, e.g. 512Mi; at least 64Mi [default: 2Gi]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory_budget: Option<usize>,
+    /// Serve requests without credentials as system:anonymous, which may read health and version only
     #[arg(long)]
     anonymous: bool,
     /// Append an audit event per line of JSON to this file; rotated by size
@@ -106,18 +112,28 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse().map_err(|_| "not an IP address and a port, such as 127.0.0.1:6443 or [::1]:0")
 }
 
+/// Parses a number of bytes with an optional suffix, as in a resource quantity.
+fn bytes(text: &str) -> Result<usize, &'static str> {
+    const EXPECTED: &str = "not a number of bytes of at least 64Mi, such as 512Mi or 2Gi";
+    let (digits, shift) = match text.split_at_checked(text.len().saturating_sub(2)) {
+        Some((digits, "Ki")) => (digits, 10),
+        Some((digits, "Mi")) => (digits, 20),
+        Some((digits, "Gi")) => (digits, 30),
+        _ => (text, 0),
+    };
+    let number: usize = digits.parse().map_err(|_| EXPECTED)?;
+    number.checked_mul(1 << shift).filter(|bytes| *bytes >= 64 << 20).ok_or(EXPECTED)
+}
+
 fn fault(spec: &str) -> Result<Rule, FaultSpecError> {
     Faults::parse(spec)
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Outcome {
-    if arguments.anonymous && arguments.plain_http && arguments.token.is_none() {
-        return Err("--anonymous has no effect: with --plain-http and no --token every caller is administrator".into());
-    }
-    // With TLS and no --token the server generates a token, which only the kubeconfig contains.
-    let unreachable = !arguments.plain_http
-        && !arguments.anonymous
+    // Without --token the server generates one for the administrator, which only the kubeconfig contains.
+    let unreachable = (!arguments.plain_http || arguments.anonymous)
         && arguments.token.is_none()
+        && arguments.token_file.is_none()
         && arguments.kubeconfig_out.is_none();
     let mut builder =
         ApiServer::builder().listen(arguments.listen).anonymous(arguments.anonymous).fault_endpoint(arguments.control);
@@ -125,6 +141,12 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     builder = if arguments.plain_http { builder.plain_http() } else { builder.tls() };
     if let Some(token) = arguments.token {
         builder = builder.token(token);
+    }
+    if let Some(path) = &arguments.token_file {
+        builder = builder.token_file(path)?;
+    }
+    if let Some(budget) = arguments.memory_budget {
+        builder = builder.memory_budget(budget);
     }
     if let Some(history) = arguments.history {
         builder = builder.history(history as usize);
@@ -197,7 +219,7 @@ fn explain(error: StartError) -> Box<dyn std::error::Error + Send + Sync> {
     match error {
         StartError::OpenToTheNetwork { address } => format!(
             "refusing to listen on {address} without authentication: every client that can reach it would be administrator; \
-             drop --plain-http, pass --token, or allow it with --i-know-this-is-open"
+             drop --plain-http, pass --token or --token-file, or allow it with --i-know-this-is-open"
         )
         .into(),
         other => other.into(),

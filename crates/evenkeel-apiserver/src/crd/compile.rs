@@ -36,6 +36,25 @@ pub(crate) fn storage_resource(definition: &Value) -> Option<Result<Resource, Co
     versions(definition, |version| flag(version, &["storage"])).next()
 }
 
+/// The memory of each value of a schema, once the schema is compiled and published: 2.6 KB for a property with a type.
+const SCHEMA_VALUE: usize = 1280;
+
+/// Returns an estimate of the memory that a definition takes beyond its own bytes while it is served.
+pub(crate) fn memory_of(definition: &Value) -> usize {
+    list(definition, &["spec", "versions"]).iter().map(memory_of_version).sum()
+}
+
+fn memory_of_version(version: &Value) -> usize {
+    fn values(value: &Value) -> usize {
+        1 + match value {
+            Value::Object(members) => members.values().map(values).sum(),
+            Value::Array(items) => items.iter().map(values).sum(),
+            _ => 0,
+        }
+    }
+    version.get("schema").map_or(0, values).saturating_mul(SCHEMA_VALUE)
+}
+
 fn versions<'a>(
     definition: &'a Value,
     wanted: impl Fn(&Value) -> bool + 'a,
@@ -76,6 +95,7 @@ fn resource(definition: &Value, version: &Value) -> Result<Resource, CompileFaul
         storage_version: storage_version.to_owned(),
         terminating,
         schema_stamp: at(definition, &["metadata", "generation"]).and_then(Value::as_u64).unwrap_or(0),
+        memory: memory_of_version(version),
         published_schema: publish(open_api, &group, version_name, &kind),
     };
     Ok(Resource {

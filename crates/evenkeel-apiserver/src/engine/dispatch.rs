@@ -6,7 +6,7 @@ use evenkeel_core::Status;
 
 use super::request::ResourceRequest;
 use super::target::WriteScope;
-use super::{ApiEngine, response};
+use super::{ApiEngine, authorize, response};
 use crate::http_types::{ApiRequest, Body, HandlerCall, HandlerOutcome};
 use crate::query::Query;
 use crate::route::{self, Health, HealthEndpoint, Route, Verb};
@@ -18,7 +18,12 @@ impl ApiEngine {
         let registry = self.registry();
         let query = Query::parse(request.uri.query());
         let headers = &request.headers;
-        let outcome = match route::route(&registry, &request.method, request.uri.path(), &query) {
+        let route = route::route(&registry, &request.method, request.uri.path(), &query);
+        if let Err(status) = authorize::authorize(request, route.as_ref().ok()) {
+            let representation = negotiate::negotiate_status(headers, &query);
+            return HandlerOutcome::Response(response::status(&status, representation));
+        }
+        let outcome = match route {
             Err(refusal) => {
                 let representation = negotiate::negotiate_status(headers, &query);
                 return HandlerOutcome::Response(refusal.response_in(representation));

@@ -3,7 +3,7 @@
 //!
 //! | where | what |
 //! |---|---|
-//! | `dispatch` | routes a request |
+//! | `dispatch`, `authorize` | routes a request, and refuses what its user may not do |
 //! | `verbs` | one file per verb: create, get, list, update, patch, apply, delete, watch |
 //! | `strategies` | what kinds add to the verbs: prepare, validate, after |
 //! | `subresources` | status, scale, binding, eviction, resize, log, exec, attach, token |
@@ -12,6 +12,7 @@
 //! | `request`, `options`, `decode`, `filter` | the parts of a request |
 //! | `view`, `response` | the parts of a response |
 
+mod authorize;
 mod continue_token;
 mod controllers;
 mod convert;
@@ -39,6 +40,7 @@ use std::time::Duration;
 use evenkeel_core::{Reason, Status};
 use serde_json::json;
 
+pub(crate) use self::authorize::is_authorized;
 use self::options::WriteOptions;
 pub(crate) use self::subresources::service_account_token::SigningKey;
 use self::target::Writer;
@@ -53,6 +55,7 @@ use crate::listener::Handler;
 use crate::listener::auth::Tokens;
 use crate::listener::request_info::RequestInfo;
 use crate::logs::PodLogs;
+use crate::memory::Memory;
 use crate::metrics::{ResourceObjects, ServedResource, StoreFacts};
 use crate::registry::Registry;
 use crate::store::{History, Image, Store, StoreStats};
@@ -113,6 +116,8 @@ pub(crate) struct Settings {
     pub(crate) static_tokens: Tokens,
     /// The handlers of exec and attach.
     pub(crate) processes: ProcessHandlers,
+    /// The memory budget, which the listener shares.
+    pub(crate) memory: Arc<Memory>,
 }
 
 impl Default for Settings {
@@ -126,6 +131,7 @@ impl Default for Settings {
             signing_key: None,
             static_tokens: Tokens::default(),
             processes: ProcessHandlers::default(),
+            memory: Arc::default(),
         }
     }
 }
@@ -167,10 +173,11 @@ impl ApiEngine {
     /// same revision (STO-1).
     pub(crate) fn new(mut settings: Settings, env: Arc<dyn Env>) -> Arc<Self> {
         let snapshot = settings.snapshot.take();
+        settings.history.bytes = settings.history.bytes.min(settings.memory.history_limit());
         let engine = Arc::new(ApiEngine {
             logs: PodLogs::new(Arc::clone(&env)),
             signing_key: settings.signing_key.take().unwrap_or_else(|| SigningKey::random(&*env)),
-            store: Store::new(settings.history),
+            store: Store::new(settings.history).with_memory(Arc::clone(&settings.memory)),
             registry: RwLock::new(Registry::builtin()),
             env,
             settings,
@@ -231,6 +238,8 @@ impl ApiEngine {
     fn change_registry(&self, change: impl FnOnce(&Registry) -> Registry) {
         let mut registry = self.registry.write().unwrap_or_else(PoisonError::into_inner);
         *registry = change(&registry);
+        let custom = registry.resources().filter_map(|resource| resource.custom.as_ref());
+        self.settings.memory.set_definitions(custom.map(|custom| custom.memory).sum());
     }
 }
 

@@ -76,6 +76,12 @@ impl ApiEngine {
             Transform::Table(_) => IncludeObject::parse(request.query.get("includeObject"))?,
             _ => IncludeObject::Metadata,
         };
-        Ok(View::new(Arc::clone(request.resource()), representation, include, self.env.wall()))
+        Ok(View::new(
+            Arc::clone(request.resource()),
+            representation,
+            include,
+            self.env.wall(),
+            Arc::clone(&self.settings.memory),
+        ))
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use bytes::Bytes;
 use evenkeel_core::Status;
 use http::header::{CONTENT_TYPE, HeaderValue, WARNING, X_CONTENT_TYPE_OPTIONS};
 use http::{Response, StatusCode};
@@ -15,11 +14,11 @@ use crate::negotiate::{Representation, status_response_in};
 const ALL_WARNINGS: usize = 4096;
 const ONE_WARNING: usize = 256;
 
-pub(crate) fn ok(representation: Representation, body: Bytes) -> Response<Body> {
-    with_body(representation, Body::whole(body))
+pub(crate) fn ok(representation: Representation, body: impl Into<Body>) -> Response<Body> {
+    with_body(representation, body.into())
 }
 
-pub(crate) fn with_code(code: StatusCode, representation: Representation, body: Bytes) -> Response<Body> {
+pub(crate) fn with_code(code: StatusCode, representation: Representation, body: impl Into<Body>) -> Response<Body> {
     let mut response = ok(representation, body);
     *response.status_mut() = code;
     response

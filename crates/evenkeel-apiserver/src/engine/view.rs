@@ -8,8 +8,10 @@ use evenkeel_core::{Reason, Status};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::indent::indent;
+use super::indent::{IndentedBody, indent};
 use super::{convert, object};
+use crate::http_types::Body;
+use crate::memory::Memory;
 use crate::negotiate::{Media, MetaVersion, Representation, Transform};
 use crate::protobuf_response::{self, JsonText, Unwritable};
 use crate::registry::Resource;
@@ -48,6 +50,7 @@ pub(crate) struct View {
     /// `{"kind":"…","apiVersion":"…",` of this resource.
     prefix: String,
     printer: Option<Printer>,
+    memory: Arc<Memory>,
 }
 
 impl View {
@@ -56,6 +59,7 @@ impl View {
         representation: Representation,
         include: IncludeObject,
         now: Timestamp,
+        memory: Arc<Memory>,
     ) -> Self {
         let api_version = resource.api_version();
         let prefix = format!(
@@ -64,7 +68,7 @@ impl View {
             Value::from(api_version.as_str())
         );
         let printer = matches!(representation.transform, Transform::Table(_)).then(|| Printer::new(&resource));
-        View { resource, representation, include, now, api_version, prefix, printer }
+        View { resource, representation, include, now, api_version, prefix, printer, memory }
     }
 
     /// Returns the API version of the transformed forms.
@@ -210,7 +214,10 @@ impl View {
     pub(crate) fn cached_message<'r>(&self, record: &'r Record) -> Result<Cow<'r, [u8]>, Unwritable> {
         let message = self.message(record, None)?;
         Ok(match message {
-            Cow::Owned(message) if self.is_cacheable(record) => Cow::Borrowed(record.cache_protobuf(message)),
+            Cow::Owned(message) if self.is_cacheable(record) => match self.memory.charge_encoding(message.len()) {
+                Some(charge) => Cow::Borrowed(record.cache_protobuf(message, charge)),
+                None => Cow::Owned(message),
+            },
             other => other,
         })
     }
@@ -232,20 +239,20 @@ impl View {
     }
 
     /// Returns one object as the body of a response.
-    pub(crate) fn single(&self, record: &Record, at: Option<u64>) -> Result<Bytes, Status> {
+    pub(crate) fn single(&self, record: &Record, at: Option<u64>) -> Result<Body, Status> {
         if self.representation.media == Media::Protobuf {
             let (api_version, kind) = self.kind_in_form();
             let message = self.message(record, at).map_err(unwritable)?;
-            return Ok(protobuf_response::envelope(api_version, kind, &message));
+            return Ok(Body::whole(protobuf_response::envelope(api_version, kind, &message)));
         }
-        encode(self.as_json(record, at), self.representation)
+        encode_body(self.as_json(record, at), self.representation)
     }
 
     /// Returns an object that was not stored, and so has no resource version (DRY-2), as the body of a response.
-    pub(crate) fn unstored(&self, record: &Record) -> Result<Bytes, Status> {
+    pub(crate) fn unstored(&self, record: &Record) -> Result<Body, Status> {
         let mut object = value_of(&self.as_json(record, None));
         object::metadata_mut(&mut object).remove("resourceVersion");
-        encode(render(object), self.representation)
+        encode_body(render(object), self.representation)
     }
 
     fn as_json(&self, record: &Record, at: Option<u64>) -> Bytes {
@@ -291,12 +298,47 @@ pub(crate) fn render(mut object: Value) -> Bytes {
     text.into()
 }
 
+/// The largest JSON that is indented at once, and the largest YAML of one object. Both grow with the depth of the object, up
+/// to a hundredfold.
+const INDENTED_AT_ONCE: usize = 64 * 1024;
+const LARGEST_YAML: usize = 16 << 20;
+
+/// Encodes JSON in the negotiated media type, as the body of a response.
+fn encode_body(json: Bytes, representation: Representation) -> Result<Body, Status> {
+    if representation.media == Media::Json && representation.pretty && json.len() > INDENTED_AT_ONCE {
+        return Ok(Body::stream(IndentedBody::new(json)));
+    }
+    encode(json, representation).map(Body::whole)
+}
+
+/// Returns JSON as YAML. JSON that would be too large in block style stays as it is: it is YAML, too.
+fn yaml(json: Bytes) -> Bytes {
+    let mut text = LimitedText(String::with_capacity(json.len()));
+    match serde_saphyr::to_fmt_writer(&mut text, &value_of(&json)) {
+        Ok(()) => text.0.into(),
+        Err(_) => json,
+    }
+}
+
+/// Text up to [`LARGEST_YAML`].
+struct LimitedText(String);
+
+impl std::fmt::Write for LimitedText {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        if self.0.len() + text.len() > LARGEST_YAML {
+            return Err(std::fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
+}
+
 /// Encodes JSON in the negotiated media type.
 pub(crate) fn encode(json: Bytes, representation: Representation) -> Result<Bytes, Status> {
     Ok(match representation.media {
         Media::Json if representation.pretty => indent(&json).into(),
         Media::Json => json,
-        Media::Yaml => serde_saphyr::to_string(&value_of(&json)).map_or(json, Bytes::from),
+        Media::Yaml => yaml(json),
         Media::Protobuf => protobuf_response::object(&value_of(&json)).map_err(unwritable)?,
     })
 }

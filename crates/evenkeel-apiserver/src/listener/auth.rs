@@ -1,26 +1,32 @@
-//! Authentication (AUT-1 to AUT-4), and the protection of open servers from requests of web pages (SEC-62).
+//! Authentication (AUT-1 to AUT-4).
 //!
 //! Nothing here does I/O: the input is the headers and the outcome of the TLS handshake, the output a [`User`] or an
 //! error.
 
 use std::fmt;
-use std::net::IpAddr;
 
-use evenkeel_core::{Reason, Status};
-use http::{HeaderMap, HeaderValue, Method, Uri, header};
+use evenkeel_core::Status;
+use http::{HeaderValue, Method};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::http_types::User;
 
+/// The group of users with all permissions.
+pub(crate) const MASTERS: &str = "system:masters";
+/// The user of requests without credentials.
+pub(crate) const ANONYMOUS: &str = "system:anonymous";
+/// The group of requests without credentials.
+pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
+
 /// Returns the administrator, which has all permissions.
 pub(crate) fn admin() -> User {
-    User { name: "system:admin".into(), groups: vec!["system:masters".into()], ..User::default() }
+    User { name: "system:admin".into(), groups: vec![MASTERS.into()], ..User::default() }
 }
 
 /// Returns the user of requests without credentials.
 pub(crate) fn anonymous() -> User {
-    User { name: "system:anonymous".into(), groups: vec!["system:unauthenticated".into()], ..User::default() }
+    User { name: ANONYMOUS.into(), groups: vec![UNAUTHENTICATED.into()], ..User::default() }
 }
 
 /// Returns whether a request only asks for the health of the server, which needs no credentials (AUT-4): probes of load
@@ -35,7 +41,8 @@ pub(crate) fn is_health_probe(method: &Method, path: &str) -> bool {
 pub(crate) struct Authenticator {
     /// No credentials are required; every request is the administrator's.
     pub(crate) open: bool,
-    /// Requests must name this machine by a host that no web page can have: see [`check_host`].
+    /// Requests without credentials must name this machine by a host that no web page can have: see
+    /// [`check_host`](super::cross_site::check_host).
     pub(crate) checks_host: bool,
     /// Requests without credentials are authenticated as `system:anonymous`.
     pub(crate) anonymous: bool,
@@ -120,40 +127,4 @@ impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Tokens({}, [redacted])", self.0.len())
     }
-}
-
-/// Rejects requests that a web page may have sent by a host name of its own that resolves to this machine. For a
-/// server without credentials the host is the only difference between a local program and a browser; a name that the
-/// page's author controls is never an IP address or `localhost`.
-pub(crate) fn check_host(uri: &Uri, headers: &HeaderMap) -> Result<(), Box<Status>> {
-    let host = match uri.authority() {
-        Some(authority) => Some(authority.as_str()),
-        None => match headers.get(header::HOST) {
-            Some(value) => Some(value.to_str().unwrap_or("?")),
-            None => None,
-        },
-    };
-    let origin = headers.get(header::ORIGIN).map(|value| {
-        let origin = value.to_str().unwrap_or("?");
-        origin.split_once("://").map_or(origin, |(_, host)| host)
-    });
-    for name in [host, origin].into_iter().flatten() {
-        if !is_local(name) {
-            return Err(Box::new(Status::failure(
-                403,
-                Reason::FORBIDDEN,
-                format!("forbidden: the server requires no credentials, so it rejects the host {name:?}"),
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Returns whether a `host[:port]` is an IP address or `localhost`.
-fn is_local(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }

@@ -33,6 +33,7 @@ use super::stall::StallGuard;
 use super::tls::Identity;
 use crate::faults::Orders;
 use crate::http_types::ConnectionCut;
+use crate::memory::ConnectionMemory;
 
 /// The timeout from connecting to the end of the first request's head (SEC-65).
 const FIRST_HEAD: Duration = Duration::from_secs(10);
@@ -55,11 +56,12 @@ const DRAIN: Duration = Duration::from_secs(2);
 const HTTP1_BUFFER: usize = 256 * 1024;
 /// The largest header list in HTTP/2.
 const HTTP2_HEADERS: u32 = 64 * 1024;
-/// The HTTP/2 receive window of a request body: more than one whole body.
-const HTTP2_WINDOW: u32 = 4 * 1024 * 1024;
-const HTTP2_FRAME: u32 = 1024 * 1024;
+/// The HTTP/2 receive windows of a request body and of all bodies of a connection: what is buffered before it is read.
+const HTTP2_STREAM_WINDOW: u32 = 256 * 1024;
+const HTTP2_CONNECTION_WINDOW: u32 = 1024 * 1024;
+const HTTP2_FRAME: u32 = 256 * 1024;
 /// The most response bytes buffered per stream for a slow client.
-const HTTP2_SEND: usize = 1024 * 1024;
+const HTTP2_SEND: usize = 256 * 1024;
 /// The limit of concurrent streams per HTTP/2 connection.
 const HTTP2_STREAMS: u32 = 1000;
 /// Streams that a client may reset before they are handled. One more ends the connection (CVE-2023-44487).
@@ -343,7 +345,9 @@ impl Connection {
     {
         let Connection { peer: address, activity, epoch, tls: _, shared, mut shutdown } = self;
         let sessions = Sessions::default();
-        let peer = Arc::new(Peer { address, certificate, sessions: sessions.clone(), activity: Arc::clone(&activity) });
+        let memory = Arc::new(ConnectionMemory::new(Arc::clone(&shared.memory)));
+        let peer = Peer { address, certificate, sessions: sessions.clone(), activity: Arc::clone(&activity), memory };
+        let peer = Arc::new(peer);
         let requests = Arc::clone(&activity);
         let service = service_fn(move |request: http::Request<Incoming>| {
             let in_flight = InFlight::start(Arc::clone(&requests), epoch);
@@ -407,8 +411,8 @@ fn protocols() -> auto::Builder<Streams> {
     builder
         .http2()
         .timer(TokioTimer::new())
-        .initial_stream_window_size(HTTP2_WINDOW)
-        .initial_connection_window_size(HTTP2_WINDOW)
+        .initial_stream_window_size(HTTP2_STREAM_WINDOW)
+        .initial_connection_window_size(HTTP2_CONNECTION_WINDOW)
         .max_frame_size(HTTP2_FRAME)
         .max_send_buf_size(HTTP2_SEND)
         .max_concurrent_streams(HTTP2_STREAMS)

@@ -1,9 +1,11 @@
-//! Impersonation (AUT-6). Every authenticated user has all permissions on this server, so also this one.
+//! Impersonation (AUT-6). Every authenticated user has all permissions on this server, so also this one. Requests without
+//! credentials do not have it.
 
 use evenkeel_core::Status;
 use http::{HeaderMap, HeaderName};
 
-use super::auth::authenticated;
+use super::auth::{ANONYMOUS, UNAUTHENTICATED, authenticated};
+use crate::engine::is_authorized;
 use crate::http_types::User;
 use crate::query::percent_decode;
 
@@ -11,8 +13,6 @@ const USER: HeaderName = HeaderName::from_static("impersonate-user");
 const GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 const UID: HeaderName = HeaderName::from_static("impersonate-uid");
 const EXTRA: &str = "impersonate-extra-";
-const ANONYMOUS: &str = "system:anonymous";
-const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// Returns the effective user: the user that its headers name, else the authenticated one. Removes the headers.
 pub(crate) fn impersonate(user: User, headers: &mut HeaderMap) -> Result<User, Box<Status>> {
@@ -45,6 +45,13 @@ pub(crate) fn impersonate(user: User, headers: &mut HeaderMap) -> Result<User, B
     if other.name.is_empty() {
         let why = format!("requested [{}] without impersonating a user", wanted.join(", "));
         return Err(Box::new(Status::bad_request(why)));
+    }
+    if !is_authorized(&user) {
+        let why = format!(
+            "User {:?} cannot impersonate resource \"users\" in API group \"\" at the cluster scope",
+            user.name
+        );
+        return Err(Box::new(Status::forbidden("", "users", &other.name, why)));
     }
     Ok(with_groups(other))
 }

@@ -11,6 +11,7 @@ pub(crate) mod aside;
 pub(crate) mod auth;
 mod compress;
 mod connections;
+mod cross_site;
 #[cfg(test)]
 pub(crate) mod fake_handler;
 mod fault_body;

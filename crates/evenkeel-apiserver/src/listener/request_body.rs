@@ -7,6 +7,8 @@ use bytes::{Buf, Bytes, BytesMut};
 use evenkeel_core::{Reason, Status};
 use http_body_util::BodyExt;
 
+use crate::memory::BodyMeter;
+
 /// The largest accepted request body.
 pub(crate) const MAX_BODY: usize = 3 * 1024 * 1024;
 /// The longest pause of a client while it sends a body.
@@ -21,7 +23,8 @@ pub(crate) enum RequestBodyError {
     Disconnected,
 }
 
-pub(crate) async fn read<B: http_body::Body>(body: B) -> Result<Bytes, RequestBodyError> {
+/// Reads a body and charges it to the meter, which counts it until the request is served.
+pub(crate) async fn read<B: http_body::Body>(body: B, meter: &mut BodyMeter) -> Result<Bytes, RequestBodyError> {
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
@@ -46,10 +49,16 @@ pub(crate) async fn read<B: http_body::Body>(body: B) -> Result<Bytes, RequestBo
         }
         // Most bodies are one frame, which needs no copy.
         if first.is_empty() && rest.is_empty() {
+            meter.grow_to(data.remaining()).map_err(RequestBodyError::Rejected)?;
             first = data.copy_to_bytes(data.remaining());
         } else {
             if rest.is_empty() {
                 rest = BytesMut::from(std::mem::take(&mut first));
+            }
+            // A buffer grows to twice its size, or to what is needed.
+            let needed = rest.len() + data.remaining();
+            if needed > rest.capacity() {
+                meter.grow_to(needed.max(2 * rest.capacity()).min(2 * MAX_BODY)).map_err(RequestBodyError::Rejected)?;
             }
             while data.has_remaining() {
                 let chunk = data.chunk();

@@ -27,13 +27,15 @@ use super::observation::{Observation, SessionEnd};
 use super::request_body::{self, RequestBodyError};
 use super::request_class::{RequestClass, allotted_time, may_be_watch};
 use super::sessions::Sessions;
-use super::{FaultEndpoint, Handler, RequestLog, compress};
+use super::{FaultEndpoint, Handler, RequestLog, compress, cross_site};
 use crate::audit::AuditLog;
+use crate::engine::is_authorized;
 use crate::env::{self, Env};
 use crate::faults::framing::Framing;
 use crate::faults::subject::Subject;
 use crate::faults::{Faults, Plan, RequestOutcome};
 use crate::http_types::{ApiRequest, Body, ConnectionCut, HandlerCall, HandlerOutcome, Upgrade, User};
+use crate::memory::{BodyMeter, ConnectionMemory, Memory};
 use crate::metrics::Metrics;
 use crate::negotiate::{status_response, status_response_to};
 
@@ -64,6 +66,7 @@ pub(crate) struct ServerShared {
     pub(crate) audit: Option<Arc<AuditLog>>,
     /// The upgraded connections of in-process callers.
     pub(crate) sessions: Sessions,
+    pub(crate) memory: Arc<Memory>,
     /// The monotonic time at which the server started.
     pub(crate) started: Duration,
     pub(crate) in_flight: InFlightLimits,
@@ -96,6 +99,8 @@ pub(crate) struct Peer {
     /// The upgraded connection.
     pub(crate) sessions: Sessions,
     pub(crate) activity: Arc<Activity>,
+    /// The bodies in flight.
+    pub(crate) memory: Arc<ConnectionMemory>,
 }
 
 /// The server as a tower service, without a socket.
@@ -153,7 +158,7 @@ impl InProcess {
         if class != RequestClass::Probe && self.is_draining() {
             return Ok(flow::shutting_down());
         }
-        let authenticated = self.user(&parts).inspect(|user| observation.authenticated(user));
+        let authenticated = self.user(&parts, !body.is_end_stream()).inspect(|user| observation.authenticated(user));
         let user = match authenticated.and_then(|user| impersonate(user, &mut parts.headers)) {
             Ok(user) => user,
             Err(status) => return Ok(status_response_to(&parts.headers, &parts.uri, &status)),
@@ -186,7 +191,8 @@ impl InProcess {
             RequestOutcome::Handle | RequestOutcome::HandleThenDrop | RequestOutcome::ReadThenDrop => {}
         }
         let deadline = Instant::now() + allotted_time(&parts.uri);
-        let body = match timeout_at(deadline, request_body::read(body)).await {
+        let mut meter = BodyMeter::new(self.connection_memory().cloned());
+        let body = match timeout_at(deadline, request_body::read(body, &mut meter)).await {
             Ok(Ok(body)) => body,
             Ok(Err(RequestBodyError::Disconnected)) => return Err(ConnectionCut),
             Ok(Err(RequestBodyError::Rejected(status))) => {
@@ -200,12 +206,18 @@ impl InProcess {
         observation.request_body(&body, &parts.headers);
         let on_upgrade = parts.extensions.remove::<OnUpgrade>();
         let request = Arc::new(ApiRequest { method: parts.method, uri: parts.uri, headers: parts.headers, body, user });
+        let is_watch = subject.as_ref().is_some_and(Subject::is_watch);
+        // A watch reads the history at its own pace, and ends if it falls behind: its frames are not metered.
+        let connection = self.connection_memory().filter(|_| !is_watch);
         let handled = timeout_at(deadline, async {
+            if let Some(connection) = connection.filter(|_| request.method == http::Method::GET) {
+                poll_fn(|cx| connection.poll_response(cx)).await;
+            }
             // A seat is taken after the body was read, so that a slow client holds none.
             if seat.is_none() {
                 seat = self.shared.in_flight.admit(class, &self.flow(&request.user), &request.user).await?;
             }
-            if Metrics::is_scrape(&request.method, request.uri.path()) {
+            if Metrics::is_scrape(&request.method, request.uri.path()) && is_authorized(&request.user) {
                 return Ok(self.shared.metrics.response(&self.shared.handler.store_facts()));
             }
             Ok(self.handle(&request, on_upgrade).await)
@@ -224,6 +236,9 @@ impl InProcess {
         }
         if matches!(self.caller, Caller::Network(_)) && compress::accepts_gzip(&request.headers) {
             response = self.compress(response, &request).await;
+        }
+        if let Some(connection) = connection {
+            response = response.map(|body| body.metered(connection));
         }
         let watch = subject.filter(|subject| subject.is_watch() && response.status() == StatusCode::OK);
         if let Some(subject) = watch {
@@ -248,7 +263,7 @@ impl InProcess {
         if let Caller::Network(peer) = &self.caller {
             let local = peer.address.ip().to_canonical().is_loopback();
             let admitted = if local {
-                auth::check_host(&parts.uri, &parts.headers).and_then(|()| endpoint.admits(&parts.headers))
+                cross_site::check_host(&parts.uri, &parts.headers).and_then(|()| endpoint.admits(&parts.headers))
             } else {
                 Err(Box::new(Status::failure(
                     403,
@@ -260,14 +275,23 @@ impl InProcess {
                 return Ok(closing(status_response(&status)));
             }
         }
-        match request_body::read(body).await {
+        let mut meter = BodyMeter::new(self.connection_memory().cloned());
+        match request_body::read(body, &mut meter).await {
             Ok(body) => Ok(FaultEndpoint::handle(&self.shared.faults, &parts.method, parts.uri.path(), &body)),
             Err(RequestBodyError::Disconnected) => Err(ConnectionCut),
             Err(RequestBodyError::Rejected(status)) => Ok(closing(status_response(&status))),
         }
     }
 
-    fn user(&self, parts: &Parts) -> Result<User, Box<Status>> {
+    /// Returns the memory of the request's connection; in-process bodies are the caller's own memory.
+    fn connection_memory(&self) -> Option<&Arc<ConnectionMemory>> {
+        match &self.caller {
+            Caller::InProcess(_) => None,
+            Caller::Network(peer) => Some(&peer.memory),
+        }
+    }
+
+    fn user(&self, parts: &Parts, has_body: bool) -> Result<User, Box<Status>> {
         let auth = &self.shared.auth;
         let authorization = parts.headers.get(header::AUTHORIZATION);
         let issued = |token: &[u8]| self.shared.handler.user_of_token(token);
@@ -275,21 +299,25 @@ impl InProcess {
             Caller::InProcess(user) if authorization.is_none() => Ok(User::clone(user)),
             Caller::InProcess(_) => auth.authenticate(authorization, &ClientCertificate::Absent, issued),
             Caller::Network(peer) => {
-                if auth.checks_host {
-                    auth::check_host(&parts.uri, &parts.headers)?;
+                if auth.open {
+                    if auth.checks_host {
+                        cross_site::check_host(&parts.uri, &parts.headers)?;
+                    }
+                    cross_site::check(parts, has_body)?;
                 }
                 let probe = authorization.is_none()
                     && peer.certificate == ClientCertificate::Absent
                     && auth::is_health_probe(&parts.method, parts.uri.path());
                 match auth.authenticate(authorization, &peer.certificate, issued) {
                     Err(_) if probe => Ok(auth::anonymous()),
-                    Ok(user) => {
-                        if user.groups.iter().all(|group| group != UNAUTHENTICATED) {
-                            peer.activity.authenticate();
-                        }
+                    Ok(user) if is_authorized(&user) => {
+                        peer.activity.authenticate();
                         Ok(user)
                     }
-                    Err(status) => Err(status),
+                    Ok(user) if auth.checks_host && !probe => {
+                        cross_site::check_host(&parts.uri, &parts.headers).map(|()| user)
+                    }
+                    outcome => outcome,
                 }
             }
         }

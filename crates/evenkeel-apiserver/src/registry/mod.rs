@@ -169,6 +169,8 @@ pub(crate) struct CustomFacts {
     pub(crate) terminating: bool,
     /// Changes with the definition: objects with another stamp were written under another schema.
     pub(crate) schema_stamp: u64,
+    /// An estimate of the memory of the compiled and the published schema.
+    pub(crate) memory: usize,
     /// The schema as published, for OpenAPI.
     pub(crate) published_schema: serde_json::Value,
 }

@@ -35,6 +35,8 @@ use revision_waiters::RevisionWaiters;
 pub(crate) use ring::Event;
 use ring::Ring;
 
+use crate::memory::Memory;
+
 /// The bounds of the history of each resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct History {
@@ -59,6 +61,7 @@ impl Default for History {
 pub(crate) struct Store {
     inner: RwLock<StoreState>,
     history: History,
+    memory: Arc<Memory>,
 }
 
 #[derive(Debug, Default)]
@@ -71,6 +74,9 @@ struct StoreState {
     tables: HashMap<Arc<str>, Table>,
     /// The bytes of the events of all tables.
     history_bytes: usize,
+    /// The objects of all tables, and their bytes.
+    live: usize,
+    object_bytes: usize,
     /// Requests that wait for a revision. Every tick wakes them all; a request that still waits registers again.
     waiting: RevisionWaiters,
 }
@@ -202,7 +208,12 @@ pub struct StoreStats {
 
 impl Store {
     pub(crate) fn new(history: History) -> Self {
-        Store { inner: RwLock::default(), history }
+        Store { inner: RwLock::default(), history, memory: Arc::default() }
+    }
+
+    /// Reports the size of the store to this budget.
+    pub(crate) fn with_memory(self, memory: Arc<Memory>) -> Self {
+        Store { memory, ..self }
     }
 
     fn read(&self) -> RwLockReadGuard<'_, StoreState> {
@@ -302,11 +313,15 @@ impl Store {
                 protobuf: Default::default(),
             });
             let bytes = table.ring.bytes();
+            let (live, object_bytes) = (table.live, table.object_bytes);
             table.apply(&event, self.history);
+            inner.live = inner.live + table.live - live;
+            inner.object_bytes = inner.object_bytes + table.object_bytes - object_bytes;
             let wake_all = table.is_wake_all_due(self.history);
             let watchers = Arc::clone(&table.watchers);
             inner.history_bytes = (inner.history_bytes + table.ring.bytes()).saturating_sub(bytes);
             inner.evict_bytes(self.history.bytes);
+            self.memory.set_store(inner.live, inner.object_bytes, inner.history_bytes);
             // On a lagging replica this revision makes an earlier event visible, which may be of any resource.
             let others: Vec<_> = match inner.lag {
                 0 => Vec::new(),
@@ -403,7 +418,8 @@ impl Store {
             table.ring.raise_floor(floor);
             table.watchers.wake_all();
         }
-        inner.count_history();
+        inner.count();
+        self.memory.set_store(inner.live, inner.object_bytes, inner.history_bytes);
     }
 
     /// Evicts events that exceed the age of the history, and wakes waiting requests. Called about once a second.
@@ -417,7 +433,8 @@ impl Store {
             }
             while table.evict(|event| event.at.saturating_add(age) < now) {}
         }
-        inner.count_history();
+        inner.count();
+        self.memory.set_store(inner.live, inner.object_bytes, inner.history_bytes);
     }
 
     /// Makes cached reads and watches lag by this many revisions.
@@ -442,8 +459,9 @@ impl Store {
             inner.revision = image.revision;
             inner.compacted = image.compacted;
             let old = std::mem::replace(&mut inner.tables, tables);
-            inner.count_history();
+            inner.count();
             inner.evict_bytes(self.history.bytes);
+            self.memory.set_store(inner.live, inner.object_bytes, inner.history_bytes);
             old
         };
         old.values().for_each(|table| table.watchers.close_all());
@@ -486,9 +504,11 @@ impl StoreState {
         self.revision.saturating_sub(self.lag)
     }
 
-    /// Counts the bytes of the history anew.
-    fn count_history(&mut self) {
+    /// Counts objects and history anew.
+    fn count(&mut self) {
         self.history_bytes = self.tables.values().map(|table| table.ring.bytes()).sum();
+        self.live = self.tables.values().map(|table| table.live).sum();
+        self.object_bytes = self.tables.values().map(|table| table.object_bytes).sum();
     }
 
     /// Evicts the oldest events of the resources with the longest histories, in bytes, down to the limit. The event of the

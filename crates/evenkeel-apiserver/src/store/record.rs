@@ -6,6 +6,8 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use crate::memory::Charge;
+
 /// A committed version of an object: canonical JSON and the facts that lists and watches need.
 ///
 /// The JSON is compact and starts with `kind`, `apiVersion` and `metadata`, in this order; the other fields follow
@@ -18,7 +20,14 @@ pub(crate) struct Record {
     pub(crate) revision: u64,
     pub(crate) facts: Facts,
     /// The object as a protobuf message in its stored version, encoded by the first read in protobuf (BIN-4).
-    protobuf: OnceLock<Box<[u8]>>,
+    protobuf: OnceLock<Box<CachedMessage>>,
+}
+
+/// A cached encoding, and its part of the memory budget.
+#[derive(Debug)]
+struct CachedMessage {
+    bytes: Box<[u8]>,
+    _charge: Charge,
 }
 
 /// The offsets of the parts of a record.
@@ -71,12 +80,12 @@ impl Record {
 
     /// Returns the cached protobuf message in the version of [`Record::json`].
     pub(crate) fn protobuf(&self) -> Option<&[u8]> {
-        self.protobuf.get().map(|message| &**message)
+        self.protobuf.get().map(|message| &*message.bytes)
     }
 
     /// Caches a message for [`Record::protobuf`]. Concurrent readers encode the same message, so the first one stays.
-    pub(crate) fn cache_protobuf(&self, message: Vec<u8>) -> &[u8] {
-        self.protobuf.get_or_init(|| message.into())
+    pub(crate) fn cache_protobuf(&self, message: Vec<u8>, charge: Charge) -> &[u8] {
+        &self.protobuf.get_or_init(|| Box::new(CachedMessage { bytes: message.into(), _charge: charge })).bytes
     }
 
     /// Returns the object as a JSON value.

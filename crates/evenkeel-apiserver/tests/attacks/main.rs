@@ -10,6 +10,7 @@ mod lists;
 mod memory;
 mod patches;
 mod schemas;
+mod unread;
 
 use std::future::Future;
 

@@ -28,3 +28,20 @@ proptest! {
         indent(&bytes);
     }
 }
+
+#[test]
+fn neg_7_pieces_of_any_size_are_indented_like_the_whole() {
+    let json = br#"{"kind":"X","items":[],"a":{"s":"{\"x\":[1,2]} \\"},"n":[1,{}],"e":[[[]]]}"#;
+    for (size, limit) in [(1, 1), (2, 7), (3, usize::MAX), (100, 1)] {
+        let (mut indenter, mut whole) = (Indenter::default(), Vec::new());
+        for mut piece in json.chunks(size) {
+            while !piece.is_empty() {
+                let mut out = Vec::new();
+                let read = indenter.write(piece, &mut out, limit);
+                piece = &piece[read..];
+                whole.extend(out);
+            }
+        }
+        assert_eq!(whole, indent(json));
+    }
+}

@@ -5,9 +5,11 @@ use serde_json::{Value, json};
 
 use super::{CreateAnswer, KindHooks};
 use crate::engine::ApiEngine;
+use crate::engine::authorize::may_do_anything;
 use crate::engine::request::ResourceRequest;
 use crate::engine::target::Writer;
 use crate::http_types::User;
+use crate::listener::auth::{ANONYMOUS, MASTERS, UNAUTHENTICATED};
 
 /// SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview.
 #[derive(Debug)]
@@ -18,12 +20,26 @@ impl KindHooks for AccessReviewHooks {
         &self,
         _: &ApiEngine,
         _: &ResourceRequest<'_>,
-        _: &Value,
+        review: &Value,
         _: Writer<'_>,
     ) -> Result<Option<CreateAnswer>, Status> {
-        let reason = "this server allows every authenticated request";
-        Ok(Some(CreateAnswer::Status(json!({"allowed": true, "reason": reason}))))
+        Ok(Some(CreateAnswer::Status(match is_allowed(&review["spec"]) {
+            true => json!({"allowed": true, "reason": "this server allows every authenticated request"}),
+            false => json!({"allowed": false}),
+        })))
     }
+}
+
+/// Returns whether the subject of a review may do what the review asks for. Reviews of the requester itself name no subject.
+fn is_allowed(spec: &Value) -> bool {
+    let groups: Vec<&str> = spec["groups"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let anonymous = spec["user"] == ANONYMOUS && !groups.contains(&MASTERS);
+    if may_do_anything(&groups) && !anonymous {
+        return true;
+    }
+    let path = spec.pointer("/nonResourceAttributes/path").and_then(Value::as_str).unwrap_or_default();
+    let verb = spec.pointer("/nonResourceAttributes/verb").and_then(Value::as_str).unwrap_or_default();
+    verb == "get" && groups.contains(&UNAUTHENTICATED) && matches!(path, "/healthz" | "/livez" | "/readyz" | "/version")
 }
 
 /// SelfSubjectRulesReview.

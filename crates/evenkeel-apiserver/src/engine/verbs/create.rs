@@ -6,6 +6,7 @@ use evenkeel_core::Status;
 use http::StatusCode;
 use serde_json::Value;
 
+use crate::crd;
 use crate::engine::decode::{self, Incoming};
 use crate::engine::options::WriteOptions;
 use crate::engine::request::ResourceRequest;
@@ -140,6 +141,7 @@ impl ApiEngine {
         if draft.len() > MAX_OBJECT_BYTES {
             return Err(object_too_large());
         }
+        self.settings.memory.admit_write(None, memory_of(resource, &stored, draft.len()), false)?;
         let now = self.env.monotonic();
         // Deletion of a namespace or a definition starts before this commit or after it, never during it.
         let creating = self.creates.read().unwrap_or_else(PoisonError::into_inner);
@@ -217,4 +219,12 @@ fn already_exists(target: &Target<'_>, present: &Record) -> Status {
         status.message.insert_str(0, "object is being deleted: ");
     }
     status
+}
+
+/// Returns the memory that an object of this many bytes takes: a definition also takes that of its compiled schemas.
+pub(super) fn memory_of(resource: &Resource, object: &Value, bytes: usize) -> usize {
+    match (resource.group.as_str(), resource.plural.as_str()) {
+        ("apiextensions.k8s.io", "customresourcedefinitions") => bytes + crd::compile::memory_of(object),
+        _ => bytes,
+    }
 }

@@ -1,28 +1,25 @@
 //! GET of a collection.
 
 mod protobuf;
+mod stream;
 
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
-
-use bytes::Bytes;
 use evenkeel_core::Status;
 use serde_json::{Value, json};
 
 use self::protobuf::ProtobufList;
+use self::stream::ListStream;
+use crate::engine::ApiEngine;
 use crate::engine::continue_token::ContinueToken;
 use crate::engine::filter::ObjectFilter;
 use crate::engine::options::{ListOptions, VersionMatch, invalid_version};
 use crate::engine::request::ResourceRequest;
-use crate::engine::view::{self, View};
-use crate::engine::{ApiEngine, response};
-use crate::http_types::{Body, ConnectionCut, FrameStream, HandlerOutcome};
+use crate::engine::view::View;
+use crate::http_types::{Body, HandlerOutcome};
 use crate::negotiate::{Endpoint, Media, Transform};
 use crate::store::{At, Page, Record, Span, Unavailable};
 
 /// Lists longer than this are sent in chunks of about this size.
-const CHUNK: usize = 256 * 1024;
+const CHUNK: usize = 128 * 1024;
 
 /// The objects that a request for a collection selects.
 pub(super) enum PageOutcome {
@@ -156,76 +153,8 @@ pub(super) fn list_response(
     consistent: bool,
 ) -> Result<http::Response<Body>, Status> {
     let metadata = list_metadata(&view, filter, &page, consistent);
-    let representation = view.representation;
-    if representation.media == Media::Protobuf {
+    if view.representation.media == Media::Protobuf {
         return ProtobufList::new(view, metadata, page.records).run_at_once();
     }
-    if let Transform::Table(_) = representation.transform {
-        let rows = page.records.iter().map(|record| view.row(record, None)).collect();
-        let table = view.table(rows, metadata, true);
-        return Ok(response::ok(representation, view::encode(table.to_string().into(), representation)?));
-    }
-    let (api_version, kind) = view.list_kind_in_form();
-    let head = format!(
-        "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{metadata},\"items\":[",
-        Value::from(kind),
-        Value::from(api_version)
-    );
-    let mut stream =
-        ListStream { view, head: head.into(), records: page.records.into_iter(), first: true, done: false };
-    if representation.media != Media::Json || representation.pretty {
-        let mut whole = Vec::new();
-        while let Some(chunk) = stream.next_chunk() {
-            whole.extend_from_slice(&chunk);
-        }
-        return Ok(response::ok(representation, view::encode(whole.into(), representation)?));
-    }
-    let short = stream.records.as_slice().iter().map(|record| record.json().len()).sum::<usize>() < CHUNK / 2;
-    let body = match short {
-        true => Body::whole(stream.next_chunk().unwrap_or_default()),
-        false => Body::stream(stream),
-    };
-    Ok(response::with_body(representation, body))
-}
-
-/// A list that is encoded while it is read. The records are shared with the store, so a list of any length costs one
-/// pointer per object and one chunk.
-struct ListStream {
-    view: View,
-    head: Bytes,
-    records: std::vec::IntoIter<Arc<Record>>,
-    first: bool,
-    done: bool,
-}
-
-impl ListStream {
-    fn next_chunk(&mut self) -> Option<Bytes> {
-        if self.done {
-            return None;
-        }
-        let size = CHUNK.min(self.records.as_slice().iter().take(256).map(|record| record.json().len() + 8).sum());
-        let mut chunk = Vec::with_capacity(size + self.head.len() + 64);
-        chunk.extend_from_slice(&std::mem::take(&mut self.head));
-        for record in self.records.by_ref() {
-            if !std::mem::take(&mut self.first) {
-                chunk.push(b',');
-            }
-            match self.view.representation.transform {
-                Transform::None => self.view.item(&record, &mut chunk),
-                _ => chunk.extend_from_slice(&self.view.metadata(&record, None)),
-            }
-            if chunk.len() >= CHUNK {
-                return Some(chunk.into());
-            }
-        }
-        self.done = true;
-        chunk.extend_from_slice(b"]}");
-        Some(chunk.into())
-    }
-}
-
-impl FrameStream for ListStream {
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, ConnectionCut>>> {
-        Poll::Ready(self.next_chunk().map(Ok))
-    }
+    Ok(ListStream::new(view, metadata, page.records)?.into_response())
 }

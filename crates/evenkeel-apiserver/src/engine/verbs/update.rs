@@ -5,6 +5,7 @@ use std::sync::Arc;
 use evenkeel_core::Status;
 use serde_json::Value;
 
+use super::create::memory_of;
 use crate::engine::decode::{self, Incoming};
 use crate::engine::object::set_path;
 use crate::engine::options::WriteOptions;
@@ -166,6 +167,9 @@ impl ApiEngine {
         if draft.len() > MAX_OBJECT_BYTES {
             return Err(object_too_large());
         }
+        let previous = memory_of(resource, old, record.json().len());
+        let new = memory_of(resource, &stored, draft.len());
+        self.settings.memory.admit_write(Some(previous), new, record.facts.deleting)?;
         match self.store.commit(&resource.storage, &key, expect, Write::Put(draft), now) {
             Ok((_, Some(record))) => Ok(Some(Written { record, created: false, warnings })),
             Ok((_, None)) => Err(Status::internal("an update left no object")),

@@ -1,7 +1,8 @@
 use http::{HeaderMap, HeaderValue, Uri, header};
 
 use crate::http_types::User;
-use crate::listener::auth::{Authenticator, ClientCertificate, Tokens, admin, check_host};
+use crate::listener::auth::{Authenticator, ClientCertificate, Tokens, admin};
+use crate::listener::cross_site::check_host;
 use crate::listener::tls::Identity;
 
 fn user(name: &str) -> User {

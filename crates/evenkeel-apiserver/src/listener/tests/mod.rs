@@ -1,6 +1,7 @@
 //! Tests of the listener against a fake handler.
 
 mod auth;
+mod cross_site;
 mod overload;
 mod service;
 mod wire;

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::memory::Memory;
 
 fn pod() -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "spec": {"nodeName": "n"},
@@ -38,8 +39,10 @@ fn a_revision_with_more_digits_than_expected_still_fits() {
 fn bin_4_the_message_that_is_kept_first_stays() {
     let record = Draft::new(&pod(), Facts::default(), 9).commit(9);
     assert_eq!(record.protobuf(), None);
-    assert_eq!(record.cache_protobuf(b"one".to_vec()), b"one");
-    assert_eq!(record.cache_protobuf(b"another".to_vec()), b"one");
+    let memory = Memory::default();
+    let charge = || memory.charge_encoding(8).unwrap();
+    assert_eq!(record.cache_protobuf(b"one".to_vec(), charge()), b"one");
+    assert_eq!(record.cache_protobuf(b"another".to_vec(), charge()), b"one");
     assert_eq!(record.protobuf(), Some(&b"one"[..]));
 }
 

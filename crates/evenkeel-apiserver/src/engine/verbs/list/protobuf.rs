@@ -18,28 +18,46 @@ use crate::store::Record;
 
 /// How many items are encoded before other requests run.
 const BATCH: usize = 256;
+/// How many bytes of items that are not cached are held until they are sent. Others are encoded again when they are sent.
+const HELD: usize = 1024 * 1024;
 
 /// A list whose items are being encoded.
 ///
 /// A message that is cached with its record is not copied: a list of objects in their stored form costs one pointer per
-/// object. Other forms are held until they are sent.
+/// object. Of other forms a part is held, so that short lists are encoded once.
 pub(super) struct ProtobufList {
     view: View,
     metadata: Value,
     remaining: std::vec::IntoIter<Arc<Record>>,
     items: Vec<ListItem>,
+    /// The bytes of the items in [`ListItem::Encoded`].
+    held: usize,
 }
 
 enum ListItem {
     Cached(Arc<Record>),
     Encoded(Box<[u8]>),
+    /// An item of this length, which is encoded again when it is sent.
+    Measured(Arc<Record>, usize),
 }
 
 impl ListItem {
-    fn message(&self) -> &[u8] {
+    fn len(&self) -> usize {
         match self {
-            ListItem::Cached(record) => record.protobuf().unwrap_or_default(),
-            ListItem::Encoded(message) => message,
+            ListItem::Cached(record) => record.protobuf().unwrap_or_default().len(),
+            ListItem::Encoded(message) => message.len(),
+            ListItem::Measured(_, length) => *length,
+        }
+    }
+
+    /// Returns the message, or `None` if it is not what was measured.
+    fn message(&self, view: &View) -> Option<Cow<'_, [u8]>> {
+        match self {
+            ListItem::Cached(record) => record.protobuf().map(Cow::Borrowed),
+            ListItem::Encoded(message) => Some(Cow::Borrowed(message)),
+            ListItem::Measured(record, length) => {
+                view.message(record, None).ok().filter(|message| message.len() == *length)
+            }
         }
     }
 }
@@ -47,7 +65,7 @@ impl ListItem {
 impl ProtobufList {
     pub(super) fn new(view: View, metadata: Value, records: Vec<Arc<Record>>) -> Self {
         let items = Vec::with_capacity(records.len());
-        ProtobufList { view, metadata, remaining: records.into_iter(), items }
+        ProtobufList { view, metadata, remaining: records.into_iter(), items, held: 0 }
     }
 
     /// Encodes the next items. Returns the response after the last one.
@@ -77,7 +95,14 @@ impl ProtobufList {
                 Cow::Borrowed(_) => None,
                 Cow::Owned(message) => Some(message),
             };
-            self.items.push(made.map_or(ListItem::Cached(record), |message| ListItem::Encoded(message.into())));
+            self.items.push(match made {
+                None => ListItem::Cached(record),
+                Some(message) if self.held < HELD => {
+                    self.held += message.len();
+                    ListItem::Encoded(message.into())
+                }
+                Some(message) => ListItem::Measured(record, message.len()),
+            });
         }
         Ok(())
     }
@@ -85,14 +110,15 @@ impl ProtobufList {
     fn response(self) -> Result<http::Response<Body>, Status> {
         let representation = self.view.representation;
         let (api_version, kind) = self.view.list_kind_in_form();
-        let size = self.items.iter().map(|item| protobuf_response::item_size(item.message().len())).sum();
+        let size = self.items.iter().map(|item| protobuf_response::item_size(item.len())).sum();
         let head = protobuf_response::list_head(api_version, kind, &self.metadata, size).map_err(unwritable)?;
         let short = size < CHUNK / 2;
-        let mut stream = Chunks { head: head.into(), size, items: self.items.into_iter(), done: false };
+        let mut stream =
+            Chunks { view: self.view, head: head.into(), size, items: self.items.into_iter(), done: false };
         Ok(response::with_body(
             representation,
             match short {
-                true => Body::whole(stream.next_chunk().unwrap_or_default()),
+                true => Body::whole(stream.next_chunk().transpose().ok().flatten().unwrap_or_default()),
                 false => Body::stream(stream),
             },
         ))
@@ -101,6 +127,7 @@ impl ProtobufList {
 
 /// A list that is sent in chunks.
 struct Chunks {
+    view: View,
     head: Bytes,
     /// The size of the remaining items in bytes.
     size: usize,
@@ -109,7 +136,7 @@ struct Chunks {
 }
 
 impl Chunks {
-    fn next_chunk(&mut self) -> Option<Bytes> {
+    fn next_chunk(&mut self) -> Option<Result<Bytes, ConnectionCut>> {
         if self.done {
             return None;
         }
@@ -117,21 +144,24 @@ impl Chunks {
         let mut chunk = Vec::with_capacity(head.len() + self.size.min(CHUNK + CHUNK / 8) + TAIL.len());
         chunk.extend_from_slice(&head);
         for item in self.items.by_ref() {
-            let message = item.message();
-            protobuf_response::put_item(&mut chunk, message);
+            let Some(message) = item.message(&self.view) else {
+                tracing::error!("item of a list was encoded to another length; closing the connection");
+                return Some(Err(ConnectionCut));
+            };
+            protobuf_response::put_item(&mut chunk, &message);
             self.size = self.size.saturating_sub(protobuf_response::item_size(message.len()));
             if chunk.len() >= CHUNK {
-                return Some(chunk.into());
+                return Some(Ok(chunk.into()));
             }
         }
         self.done = true;
         chunk.extend_from_slice(TAIL);
-        Some(chunk.into())
+        Some(Ok(chunk.into()))
     }
 }
 
 impl FrameStream for Chunks {
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, ConnectionCut>>> {
-        Poll::Ready(self.next_chunk().map(Ok))
+        Poll::Ready(self.next_chunk())
     }
 }
