@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::event::{AuditEvent, AuditLevel, AuditStage, ObjectReference, UserInfo};
 use super::policy::AuditDecision;
 use super::{AuditLog, MAX_EVENT};
+use crate::engine::is_authorized;
 use crate::env::rfc3339_micro;
 use crate::http_types::User;
 use crate::listener::request_info::RequestInfo;
@@ -78,6 +79,8 @@ pub(crate) struct AuditRequest {
     decision: AuditDecision,
     event: AuditEvent,
     user: User,
+    /// The user that the request acts as may not do everything, so that the response shows the decision.
+    is_limited: bool,
 }
 
 impl AuditRequest {
@@ -128,12 +131,13 @@ impl AuditRequest {
             stage_timestamp: rfc3339_micro(received),
             annotations: BTreeMap::new(),
         };
-        Some(AuditRequest { log: Arc::clone(log), decision, event, user: user.clone() })
+        Some(AuditRequest { log: Arc::clone(log), decision, event, user: user.clone(), is_limited: false })
     }
 
     /// Notes that the request is allowed, and the user that it acts as (AUD-003).
     pub(crate) fn authorize(&mut self, user: &User) {
         self.event.impersonated_user = (*user != self.user).then(|| UserInfo::from(user));
+        self.is_limited = !is_authorized(user);
         self.event.annotations.insert(DECISION, "allow".to_owned());
         self.event.annotations.insert(REASON, String::new());
     }
@@ -175,7 +179,7 @@ impl AuditRequest {
                 });
         }
         // A request that is forbidden for another reason than its user has been authorized.
-        if code == StatusCode::FORBIDDEN && !self.event.annotations.contains_key(DECISION) {
+        if code == StatusCode::FORBIDDEN && (self.is_limited || !self.event.annotations.contains_key(DECISION)) {
             let message = self.event.response_status.as_ref().and_then(|status| status["message"].as_str());
             let reason = message.unwrap_or_default().to_owned();
             self.event.annotations.insert(DECISION, "forbid".to_owned());

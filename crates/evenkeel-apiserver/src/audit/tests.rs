@@ -165,6 +165,16 @@ async fn aud_003_a_request_that_is_refused_before_it_is_authorized_is_forbidden(
 }
 
 #[tokio::test(start_paused = true)]
+async fn aud_003_a_user_without_the_permission_is_forbidden() {
+    let server = builder("rules: [{level: Metadata}]").start().await.unwrap();
+    for (path, decision) in [("/api/v1/secrets", "forbid"), ("/version", "allow")] {
+        send(&server, Request::get(path).header("impersonate-user", "system:anonymous"), &Value::Null).await;
+        let event = server.audit_events().pop().unwrap();
+        assert_eq!(event["annotations"]["authorization.k8s.io/decision"], decision, "{event}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn sec_66_an_issued_token_is_not_recorded() {
     let server = builder("rules: [{level: RequestResponse}]").start().await.unwrap();
     let json_type = ("content-type", "application/json");

@@ -298,6 +298,7 @@ impl Handler for Arc<ApiEngine> {
             stats: self.store.stats(),
             history_events: self.settings.history.events,
             history_bytes: self.settings.history.bytes,
+            memory: self.settings.memory.stats(),
         }
     }
 

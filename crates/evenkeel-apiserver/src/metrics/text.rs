@@ -11,6 +11,7 @@ use http::{HeaderValue, Method, Response, header};
 use super::series::{DURATION_BOUNDS, SIZE_BOUNDS, SeriesLabels};
 use super::{Metrics, ResourceObjects, Series, process};
 use crate::http_types::Body;
+use crate::memory::MemoryStats;
 use crate::store::StoreStats;
 
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -23,6 +24,7 @@ pub(crate) struct StoreFacts {
     /// The limits of the history, in events of each resource and in bytes.
     pub(crate) history_events: usize,
     pub(crate) history_bytes: usize,
+    pub(crate) memory: MemoryStats,
 }
 
 impl Metrics {
@@ -160,6 +162,22 @@ fn objects(text: &mut Exposition, store: &StoreFacts) {
     ] {
         text.single(&format!("evenkeel_apiserver_store_{name}"), "gauge", help, value);
     }
+    let memory = &store.memory;
+    for (name, help, value) in [
+        ("budget", "The memory budget.", memory.budget),
+        ("objects", "The memory of stored objects, estimated.", memory.objects),
+        ("definitions", "The memory of compiled schemas, estimated.", memory.definitions),
+        ("history", "The memory of the history.", memory.history),
+        ("encodings", "Encodings that are cached with objects.", memory.encodings),
+        ("request_bodies", "Request bodies in flight.", memory.request_bodies),
+        ("responses", "Encoded responses in flight.", memory.responses),
+    ] {
+        text.single(&format!("evenkeel_apiserver_memory_{name}_bytes"), "gauge", help, value);
+    }
+    let name = "evenkeel_apiserver_memory_refused_total";
+    text.family(name, "counter", "Requests that were refused because of the memory budget.");
+    text.sample(name, &[("what", "write")], memory.refused_writes);
+    text.sample(name, &[("what", "body")], memory.refused_bodies);
 }
 
 fn process_metrics(text: &mut Exposition) {
