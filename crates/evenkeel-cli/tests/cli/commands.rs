@@ -100,10 +100,21 @@ fn apiserver_explains_refused_arguments() {
     let message = String::from_utf8(policy.stderr).unwrap();
     assert_eq!(policy.status.code(), Some(1));
     assert!(message.starts_with("evenkeel: cannot use the audit policy /no/file: "), "{message}");
-    for arguments in [["--listen", "localhost:0"], ["--token", ""], ["--audit-policy-file", "x"]] {
+    let invalid = [
+        ["--listen", "localhost:0"],
+        ["--token", ""],
+        ["--audit-policy-file", "x"],
+        ["--memory-budget", "1Mi"],
+        ["--memory-budget", "x"],
+    ];
+    for arguments in invalid {
         let output = evenkeel(&[]).arg("apiserver").args(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
     }
+    let missing = evenkeel(&[]).args(["apiserver", "--token-file", "/nowhere/tokens.csv"]).output().unwrap();
+    assert_eq!(missing.status.code(), Some(1));
+    let message = String::from_utf8(missing.stderr).unwrap();
+    assert!(message.contains("cannot read the token file /nowhere/tokens.csv"), "{message}");
     let misspelt = evenkeel(&[]).args(["apiserver", "--fault", "explode"]).output().unwrap();
     assert_eq!(misspelt.status.code(), Some(2));
     assert!(String::from_utf8(misspelt.stderr).unwrap().contains("drop-watch"));
