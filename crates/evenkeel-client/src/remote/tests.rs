@@ -13,7 +13,7 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::oneshot;
 
-use super::{CopyError, SessionError};
+use super::{CopyError, CopyReport, SessionError};
 use crate::client::Client;
 use crate::error::Error;
 use crate::transport::Body;
@@ -251,14 +251,40 @@ async fn rcm_007_dropping_the_process_closes_the_connection() {
     assert_eq!(stdout.read(&mut [0]).await.unwrap_err().kind(), std::io::ErrorKind::NotConnected);
 }
 
-#[tokio::test]
-async fn rcm_012_a_copy_into_a_container_needs_the_half_close_of_v5() {
+/// Copies a file over v4. The server reads one record of tar, which the end of the archive fills, and then exits or waits.
+async fn copy_over_v4(exit_code: Option<u8>) -> Result<CopyReport, Error> {
     let source = tempfile::NamedTempFile::new().unwrap();
     let fixture = Fixture::new(&["v4.channel.k8s.io"], unchanged);
     let copying = fixture.client.core_v1().pods("default").copy_to("web-0", source.path(), "/tmp/copy").into_future();
-    let (path, serving) = (Arc::clone(&fixture.path), fixture.server(ChannelProtocol::V4));
-    let (error, _session) = tokio::join!(copying, serving);
-    let error = error.unwrap_err();
-    assert!(matches!(error, Error::Session { source: SessionError::Copy(CopyError::NoHalfClose), .. }), "{error:?}");
+    let path = Arc::clone(&fixture.path);
+    let serving = async {
+        let session = fixture.server(ChannelProtocol::V4).await;
+        let mut record = [0; 10_240];
+        session.reader(STDIN).read_exact(&mut record).await.unwrap();
+        assert!(record.starts_with(b"copy") && record.ends_with(&[0; 1024]));
+        if let Some(code) = exit_code {
+            write(&session, ERROR, &exit(code)).await;
+            session.close();
+        }
+        session
+    };
+    let (copied, _session) = tokio::join!(copying, serving);
     assert!(path.lock().unwrap().contains("exec?command=tar&command=-xof&command=-&command=-C&command=%2Ftmp&"));
+    copied
+}
+
+#[tokio::test]
+async fn rcm_012_a_copy_without_half_close_ends_with_the_exit_code_of_tar() {
+    assert_eq!(copy_over_v4(Some(0)).await.unwrap().files, 1);
+    let error = copy_over_v4(Some(2)).await.unwrap_err();
+    assert!(matches!(error, Error::Session { source: SessionError::Copy(CopyError::Exit { code: 2, .. }), .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rcm_012_a_copy_without_half_close_fails_if_tar_does_not_end() {
+    let error = copy_over_v4(None).await.unwrap_err();
+    assert!(
+        matches!(error, Error::Session { source: SessionError::Copy(CopyError::NoHalfClose { .. }), .. }),
+        "{error:?}"
+    );
 }

@@ -238,6 +238,15 @@ async fn pfw_002_ports_and_addresses_are_checked_before_anything_is_bound() {
 }
 
 #[tokio::test]
+async fn pfw_003_a_listener_connects_first_so_that_an_unknown_pod_is_an_error() {
+    let server = ApiServer::builder().port_forward(echo_line).in_process_only().start().await.unwrap();
+    let error = server.client().core_v1().pods("default").port_forward("web-1").listen([":80"]).await.unwrap_err();
+    let ListenError::Connect { source } = &error else { panic!("{error:?}") };
+    assert!(source.is_not_found(), "{source}");
+    assert!(error.to_string().contains("web-1"), "{error}");
+}
+
+#[tokio::test]
 async fn pfw_008_the_listener_survives_a_lost_connection() {
     let server = ApiServer::builder().port_forward(echo_line).start().await.unwrap();
     let forward = forward(&network_client(&server)).await;

@@ -26,7 +26,7 @@ pub(super) fn reader() -> (mpsc::Sender<Part>, BlockingReader) {
 /// Returns a channel from a blocking writer to async code.
 pub(super) fn writer() -> (BlockingWriter, mpsc::Receiver<Part>) {
     let (sender, receiver) = mpsc::channel(CAPACITY);
-    (BlockingWriter { parts: Some(sender), buffer: BytesMut::new() }, receiver)
+    (BlockingWriter { parts: Some(sender), buffer: BytesMut::new(), sent: 0 }, receiver)
 }
 
 /// Reads what async code sends. Fails if the sender is dropped before the end.
@@ -58,6 +58,8 @@ pub(super) struct BlockingWriter {
     /// `None` after an abort.
     parts: Option<mpsc::Sender<Part>>,
     buffer: BytesMut,
+    /// The bytes before the buffer.
+    sent: usize,
 }
 
 impl BlockingWriter {
@@ -65,6 +67,12 @@ impl BlockingWriter {
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         self.send(Part::End)
+    }
+
+    /// Writes zeros until the length of all data is a multiple of `block`.
+    pub(super) fn pad(&mut self, block: usize) -> io::Result<()> {
+        let length = self.sent.wrapping_add(self.buffer.len());
+        self.write_all(&vec![0; length.next_multiple_of(block) - length])
     }
 
     /// Discards everything that is written from now on.
@@ -94,6 +102,7 @@ impl Write for BlockingWriter {
             return Ok(());
         }
         let chunk = self.buffer.split().freeze();
+        self.sent = self.sent.wrapping_add(chunk.len());
         self.buffer.reserve(CHUNK);
         self.send(Part::Data(chunk))
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Why a copy into or out of a container failed. Errors of the connection are other variants of
 /// [`SessionError`](super::super::SessionError).
@@ -91,11 +92,17 @@ pub enum CopyError {
         /// The limit.
         limit: usize,
     },
-    /// The server cannot close standard input: its session protocol is `v4.channel.k8s.io`.
+    /// The whole archive was sent, and `tar` did not end. The server cannot close standard input: its session protocol is
+    /// `v4.channel.k8s.io`. GNU tar stops at the end of the archive; others, such as BusyBox', wait for the end of standard
+    /// input.
     #[error(
-        "the server cannot end standard input (protocol v4.channel.k8s.io, before Kubernetes 1.30), so that tar does not end"
+        "tar did not end within {limit:?} after the archive, and the server cannot end its standard input (protocol \
+         v4.channel.k8s.io, before Kubernetes 1.30); use GNU tar in the container"
     )]
-    NoHalfClose,
+    NoHalfClose {
+        /// How long it may take.
+        limit: Duration,
+    },
     /// The copy was cancelled, or its thread panicked.
     #[error("the copy was interrupted")]
     Interrupted,

@@ -11,6 +11,9 @@ use tar::{Builder, EntryType, Header};
 use super::bridge::BlockingWriter;
 use super::{CopyError, CopyReport, SkipReason};
 
+/// The length of a record of `tar`: it reads a whole one before it stops at the end of the archive.
+const RECORD: usize = 20 * 512;
+
 /// Read, write and execute; without setuid, setgid and the sticky bit.
 const PERMISSIONS: u32 = 0o777;
 
@@ -26,8 +29,8 @@ pub(super) fn pack(source: &Path, name: &str, output: BlockingWriter) -> Result<
         packing.archive.get_mut().abort();
     }
     packed?;
-    let output = packing.archive.into_inner().map_err(|_| CopyError::Interrupted)?;
-    output.finish().map_err(|_| CopyError::Interrupted)?;
+    let mut output = packing.archive.into_inner().map_err(|_| CopyError::Interrupted)?;
+    output.pad(RECORD).and_then(|()| output.finish()).map_err(|_| CopyError::Interrupted)?;
     Ok(packing.report)
 }
 

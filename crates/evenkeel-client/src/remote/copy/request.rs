@@ -13,6 +13,7 @@ use evenkeel_core::ExitStatusError;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 use tokio::task::JoinError;
+use tokio::time::{Instant, timeout_at};
 
 use super::bridge::{self, Part};
 use super::pack::pack;
@@ -27,6 +28,8 @@ use crate::rest::sanitize::escaped;
 const MAX_STDERR: usize = 4096;
 /// How long an invalid archive waits for the exit code, which may explain it.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long `tar` may take to end after the archive, if it cannot be told the end of standard input.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
 /// The exit codes of shells and container runtimes for a command that cannot be run.
 const CANNOT_RUN: [u8; 2] = [126, 127];
 
@@ -83,9 +86,12 @@ impl CopyTo {
             let mut feeding = pin!(feeding);
             tokio::select! {
                 fed = &mut feeding => {
-                    // A source that cannot be read ends the session without the end of the archive.
-                    if !matches!(fed.0, Feed::Incomplete | Feed::NoHalfClose) {
-                        reading.await;
+                    match fed.0 {
+                        // A source that cannot be read ends the session without the end of the archive.
+                        Feed::Incomplete => {}
+                        Feed::Complete | Feed::Refused => reading.await,
+                        // The process ends by itself, or not at all.
+                        Feed::NoHalfClose { deadline } => timeout_at(deadline, reading).await.unwrap_or_default(),
                     }
                     fed
                 }
@@ -93,7 +99,11 @@ impl CopyTo {
             }
         };
         let report = match (fed, finished(packed)) {
-            (Feed::NoHalfClose, Ok(_)) => return Err(copy_error(&request, CopyError::NoHalfClose)),
+            (Feed::NoHalfClose { deadline }, Ok(report)) => {
+                let exit = timeout_at(deadline, check_exit(&mut process, &request, &messages)).await;
+                let timed_out = || Err(copy_error(&request, CopyError::NoHalfClose { limit: END_TIMEOUT }));
+                return exit.unwrap_or_else(|_| timed_out()).map(|()| report);
+            }
             (Feed::Incomplete, packed) => {
                 // Before standard input, whose end would look like the end of the archive.
                 drop(process);
@@ -190,8 +200,10 @@ enum Feed {
     Refused,
     /// The archive has no end.
     Incomplete,
-    /// The archive was sent, but standard input cannot be closed.
-    NoHalfClose,
+    /// The archive was sent, but standard input cannot be closed. `tar` may stop at the end of the archive.
+    NoHalfClose {
+        deadline: Instant,
+    },
 }
 
 /// Writes an archive to standard input, and closes it after the end of the archive.
@@ -207,7 +219,9 @@ async fn feed(stdin: &mut ChannelWriter, parts: &mut mpsc::Receiver<Part>) -> Fe
             Some(Part::End) => {
                 return match stdin.shutdown().await {
                     Ok(()) => Feed::Complete,
-                    Err(error) if error.kind() == io::ErrorKind::Unsupported => Feed::NoHalfClose,
+                    Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                        Feed::NoHalfClose { deadline: Instant::now() + END_TIMEOUT }
+                    }
                     Err(_) => Feed::Refused,
                 };
             }

@@ -16,6 +16,7 @@ use tokio::time::sleep;
 use super::PortForward;
 use super::relay::{ForwardError, Relay};
 use super::spec::{ForwardedPort, LocalAddress, PortSpecError};
+use crate::error::Error;
 
 /// The default limit of connections.
 const MAX_CONNECTIONS: usize = 512;
@@ -90,6 +91,12 @@ pub enum ListenError {
         /// The address.
         address: String,
     },
+    /// The pod does not exist, the server does not forward its ports, or it cannot be reached.
+    #[error("cannot forward ports: {source}")]
+    Connect {
+        /// What happened.
+        source: Error,
+    },
     /// None of the ports could be bound.
     #[error("none of the ports can be listened on: {}", first(failures))]
     Bind {
@@ -135,10 +142,10 @@ impl ListenPorts {
     }
 
     async fn bind(self) -> Result<PortListener, ListenError> {
-        let ports = self.ports?;
-        if ports.is_empty() {
-            return Err(ListenError::NoPort);
-        }
+        // The fields of a `ForwardedPort` are public.
+        let checked = |port: ForwardedPort| ForwardedPort::try_from((port.local, port.remote));
+        let ports = self.ports?.into_iter().map(checked).collect::<Result<Vec<_>, _>>()?;
+        let Some(first) = ports.first() else { return Err(ListenError::NoPort) };
         let texts = self.addresses.unwrap_or_else(|| vec!["localhost".to_owned()]);
         let addresses =
             LocalAddress::parse(&texts).map_err(|address| ListenError::Address { address: address.to_owned() })?;
@@ -146,11 +153,10 @@ impl ListenPorts {
             return Err(ListenError::NoAddress);
         }
         let relay = Arc::new(Relay::new(self.forward, self.on_error));
+        relay.reach(first.remote).await.map_err(|source| ListenError::Connect { source })?;
         let permits = Arc::new(Semaphore::new(self.max_connections));
         let (mut bound, mut failures, mut tasks) = (Vec::new(), Vec::new(), JoinSet::new());
-        for port in ports {
-            // The fields of a `ForwardedPort` are public.
-            let ForwardedPort { local, remote } = ForwardedPort::try_from((port.local, port.remote))?;
+        for ForwardedPort { local, remote } in ports {
             let Some(sockets) = bind_port(local, remote, &addresses, &mut failures).await else { continue };
             let local = sockets.iter().map(|(_, address)| *address).collect();
             bound.push(BoundPort { local, remote });
@@ -232,7 +238,9 @@ impl IntoFuture for ListenPorts {
     type Output = Result<PortListener, ListenError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Result<PortListener, ListenError>> + Send>>;
 
-    /// Binds the ports. They accept connections when it returns.
+    /// Connects to the server, then binds the ports. They accept connections when it returns.
+    ///
+    /// A pod that does not exist and a server that cannot be reached within 30 seconds are errors, without a retry.
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.bind())
     }

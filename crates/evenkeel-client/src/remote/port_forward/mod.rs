@@ -71,6 +71,8 @@ impl PortForward {
     /// Binds local ports and forwards their connections to ports of the pod. Set the options, then await it for a
     /// [`PortListener`].
     ///
+    /// The server is contacted first: an unknown pod is an error at once. A process that listens on the port is not needed yet.
+    ///
     /// A port is `5000` (the same port on both sides), `8888:5000` (local port, port of the pod) or `:5000` (any free
     /// local port), as for kubectl; or a [`ForwardedPort`].
     ///

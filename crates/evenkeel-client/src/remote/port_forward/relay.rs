@@ -157,11 +157,20 @@ impl Relay {
         }
     }
 
-    /// Opens a stream, within a time limit.
+    /// Checks that the server forwards ports of the pod, without retries.
+    pub(super) async fn reach(&self, port: u16) -> Result<(), Error> {
+        self.within_limit(self.forward.transport.reach(port)).await
+    }
+
+    /// Opens a stream, without retries.
     async fn attempt(&self, port: u16) -> Result<PortStream, Error> {
+        self.within_limit(self.forward.connect(port)).await
+    }
+
+    async fn within_limit<T>(&self, attempt: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let timed_out =
             || Error::Timeout { request: self.forward.request_name().clone(), limit: ATTEMPT_LIMIT, previous: None };
-        timeout(ATTEMPT_LIMIT, self.forward.connect(port)).await.unwrap_or_else(|_| Err(timed_out()))
+        timeout(ATTEMPT_LIMIT, attempt).await.unwrap_or_else(|_| Err(timed_out()))
     }
 
     fn failed(&self, attempts: &mut Attempts) {

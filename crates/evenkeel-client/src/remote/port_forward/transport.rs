@@ -56,6 +56,16 @@ impl PortTransport {
         self.request.name()
     }
 
+    /// Checks that the server forwards ports of the pod. A tunnel waits for the first stream; with the older protocol the
+    /// connection is closed again.
+    pub(super) async fn reach(&self, port: u16) -> Result<(), Error> {
+        let (io, protocol) = self.upgrade(port).await?;
+        if protocol == TUNNEL {
+            self.idle.add(Tunnel::start(io));
+        }
+        Ok(())
+    }
+
     pub(super) async fn open(&self, port: u16) -> Result<OpenedPort, Error> {
         while let Some(tunnel) = self.idle.take() {
             // After an error the tunnel is closed: the connection may have been lost while it was idle.
@@ -63,12 +73,16 @@ impl PortTransport {
                 return Ok(opened);
             }
         }
-        let (io, protocol) = self.request.clone().query("ports", u32::from(port)).upgrade(PROTOCOLS).await?;
+        let (io, protocol) = self.upgrade(port).await?;
         if protocol != TUNNEL {
             return Ok(open_channels(io, port));
         }
         let opened = Tunnel::start(io).open(port, &self.idle).await;
         opened.map_err(|source| Error::Session { request: self.request.name().clone(), source })
+    }
+
+    async fn upgrade(&self, port: u16) -> Result<(BoxIo, &'static str), Error> {
+        self.request.clone().query("ports", u32::from(port)).upgrade(PROTOCOLS).await
     }
 }
 

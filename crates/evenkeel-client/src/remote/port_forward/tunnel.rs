@@ -38,7 +38,7 @@ impl IdleTunnels {
         std::iter::from_fn(|| tunnels.pop()).find(|tunnel| tunnel.session.is_available())
     }
 
-    fn add(&self, tunnel: Arc<Tunnel>) {
+    pub(super) fn add(&self, tunnel: Arc<Tunnel>) {
         let mut tunnels = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         tunnels.retain(|tunnel| tunnel.session.is_available());
         if tunnels.len() < MAX_IDLE {

@@ -4,6 +4,7 @@ use std::time::Duration;
 use evenkeel_base::channels::Role;
 use evenkeel_base::spdy::{INBOUND_LIMIT, SpdySession, SpdyStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::super::transport::{PROTOCOLS, TUNNEL};
@@ -68,6 +69,18 @@ async fn pfw_005_a_connection_is_an_error_stream_and_a_data_stream() {
     assert_eq!(headers(&error), ["error", "81", "1"]);
     assert_eq!(headers(&data), ["data", "81", "1"]);
     assert_eq!(fixture.handshakes(), 1, "the second one uses the connection of the first");
+}
+
+#[tokio::test]
+async fn pfw_003_the_first_connection_uses_the_tunnel_with_which_the_listener_began() {
+    let mut fixture = fixture();
+    let listener = fixture.forward.listen([":80"]).addresses(["127.0.0.1"]).await.unwrap();
+    let server = fixture.tunnel().await;
+    let mut local = TcpStream::connect(listener.ports()[0].local[0]).await.unwrap();
+    let (_error, mut data) = pair(&server).await;
+    data.write_all(b"!").await.unwrap();
+    assert_eq!(local.read_u8().await.unwrap(), b'!');
+    assert_eq!(fixture.handshakes(), 1);
 }
 
 #[tokio::test(start_paused = true)]
