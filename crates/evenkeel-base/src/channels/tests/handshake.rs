@@ -20,7 +20,7 @@ fn rcm_010_v5_is_preferred_and_v4_is_the_fallback() {
 }
 
 #[test]
-fn rcm_016_a_subprotocol_that_was_not_offered_is_an_error() {
+fn rcm_016_sec_50_a_subprotocol_that_was_not_offered_is_an_error() {
     let handshake = ClientHandshake::new(BOTH);
     let mut headers = ServerHandshake::accept(&request(&handshake), BOTH).unwrap().headers;
     headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static("channel.k8s.io"));

@@ -44,7 +44,7 @@ fn rcm_011_the_first_byte_is_the_channel() {
 }
 
 #[test]
-fn rcm_011_an_empty_message_is_an_error_and_an_unknown_channel_is_discarded() {
+fn rcm_011_sec_50_an_empty_message_is_an_error_and_an_unknown_channel_is_discarded() {
     let mut state = SessionState::new(&client(ChannelProtocol::V5));
     assert!(matches!(state.receive(Bytes::new()), Err(ChannelError::Empty)));
     assert_eq!(state.receive(message(9, b"x")).unwrap(), Receipt::Accepted);

@@ -9,7 +9,7 @@ use super::archives::{Sandbox, TestArchive, header};
 use crate::remote::copy::{CopyError, CopyLimits, SkipReason};
 
 #[test]
-fn entries_outside_of_the_source_are_refused() {
+fn sec_51_entries_outside_of_the_source_are_refused() {
     let paths = [
         "../evil",
         "src/../../evil",
@@ -34,7 +34,7 @@ fn entries_outside_of_the_source_are_refused() {
 }
 
 #[test]
-fn long_names_outside_of_the_source_are_refused() {
+fn sec_51_long_names_outside_of_the_source_are_refused() {
     let sandbox = Sandbox::new();
     let gnu = TestArchive::new().entry(EntryType::GNULongName, "././@LongLink", "", 0, b"src/../../evil\0");
     let refused = sandbox.unpack(&gnu.file("src/fine", b"data").end().0).unwrap_err();
@@ -46,7 +46,7 @@ fn long_names_outside_of_the_source_are_refused() {
 }
 
 #[test]
-fn files_are_not_written_through_links_of_the_archive() {
+fn sec_51_files_are_not_written_through_links_of_the_archive() {
     let sandbox = Sandbox::new();
     let outside = sandbox.path("outside");
     let outside = outside.to_str().unwrap();
@@ -96,7 +96,7 @@ fn hard_links_are_copies_of_files_of_the_same_archive() {
 }
 
 #[test]
-fn links_in_the_destination_are_not_followed() {
+fn sec_51_links_in_the_destination_are_not_followed() {
     let sandbox = Sandbox::new();
     fs::create_dir(sandbox.destination()).unwrap();
     symlink(sandbox.path("outside"), sandbox.destination().join("way")).unwrap();
