@@ -254,9 +254,9 @@ impl Store {
         self.read().tables.get(table)?.objects.get(key)?.latest().cloned()
     }
 
-    /// Returns the number of objects of a resource.
-    pub(crate) fn count(&self, table: &str) -> usize {
-        self.read().tables.get(table).map_or(0, |table| table.live)
+    /// Returns the number of objects of a resource, and their bytes.
+    pub(crate) fn size(&self, table: &str) -> (usize, usize) {
+        self.read().tables.get(table).map_or((0, 0), |table| (table.live, table.object_bytes))
     }
 
     /// Returns one object at the requested revision.

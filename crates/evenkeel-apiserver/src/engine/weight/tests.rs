@@ -88,6 +88,9 @@ fn large_bodies_and_objects_are_expensive() {
     engine.create(MAPS, &map("large", LARGE_OBJECT));
     let one = format!("{MAPS}/large");
     assert!(engine.is_expensive("GET", &one, &Value::Null));
+    assert!(!engine.is_expensive("GET", MAPS, &Value::Null));
+    engine.create(MAPS, &map("larger", LARGE_COLLECTION_BYTES));
+    assert!(engine.is_expensive("GET", MAPS, &Value::Null));
     assert!(engine.is_expensive("PATCH", &one, &json!({"data": {"other": "small"}})));
 }
 
