@@ -196,7 +196,11 @@ fn log_to_stderr(requests: bool) {
     use tracing_subscriber::filter::{LevelFilter, Targets};
     use tracing_subscriber::prelude::*;
     let level = if requests { LevelFilter::DEBUG } else { LevelFilter::WARN };
-    let targets = Targets::new().with_default(LevelFilter::WARN).with_target("evenkeel_apiserver::requests", level);
+    let targets = Targets::new()
+        .with_default(LevelFilter::WARN)
+        // Clients decide how often it warns: each flood that it ends is a line.
+        .with_target("h2", LevelFilter::ERROR)
+        .with_target("evenkeel_apiserver::requests", level);
     let lines = tracing_subscriber::fmt::layer().with_ansi(io::stderr().is_terminal()).with_writer(io::stderr);
     tracing_subscriber::registry().with(lines.with_filter(targets)).init();
 }

@@ -1,4 +1,4 @@
-//! [`StallGuard`]: a connection that ends when its peer stops reading.
+//! [`StallGuard`]: a connection that ends when its peer stops reading, and that lets others run while its peer floods it.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,7 +10,12 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::activity::{Activity, STALL_LIMIT};
 
+/// The most that is read before other tasks run. It may be hundreds of HTTP/2 frames.
+const READ_TURN: usize = 16 * 1024;
+
 /// Fails a write that makes no progress for [`STALL_LIMIT`]. Upgraded connections are exempt: their users may pause.
+///
+/// Reading yields to other tasks every 16 KiB, since HTTP/2 handles all frames that it can read in one go.
 #[derive(Debug)]
 pub(crate) struct StallGuard<S> {
     stream: S,
@@ -18,11 +23,13 @@ pub(crate) struct StallGuard<S> {
     timer: Option<Pin<Box<Sleep>>>,
     /// The timer runs: a write is pending.
     is_stalled: bool,
+    /// The bytes read since other tasks ran.
+    read: usize,
 }
 
 impl<S> StallGuard<S> {
     pub(crate) fn new(stream: S, activity: Arc<Activity>) -> Self {
-        StallGuard { stream, activity, timer: None, is_stalled: false }
+        StallGuard { stream, activity, timer: None, is_stalled: false, read: 0 }
     }
 
     fn judge<T>(&mut self, written: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
@@ -46,7 +53,18 @@ impl<S> StallGuard<S> {
 
 impl<S: AsyncRead + Unpin> AsyncRead for StallGuard<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        if self.read >= READ_TURN {
+            self.read = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let before = buffer.filled().len();
+        let outcome = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        match outcome {
+            Poll::Ready(_) => self.read += buffer.filled().len() - before,
+            Poll::Pending => self.read = 0,
+        }
+        outcome
     }
 }
 
