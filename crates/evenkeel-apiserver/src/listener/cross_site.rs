@@ -22,10 +22,8 @@ const SIMPLE: [&str; 3] = ["text/plain", "application/x-www-form-urlencoded", "m
 pub(crate) fn check(parts: &Parts, has_body: bool) -> Result<(), Box<Status>> {
     let headers = &parts.headers;
     let host = host(&parts.uri, headers);
-    let same_origin = match headers.get(header::ORIGIN) {
-        Some(origin) => Some(origin.to_str().is_ok_and(|origin| matches(origin, host))),
-        None => None,
-    };
+    let origin = headers.get(header::ORIGIN);
+    let same_origin = origin.map(|origin| origin.to_str().is_ok_and(|origin| matches(origin, host)));
     let upgrades = headers.contains_key(header::UPGRADE);
     if same_origin == Some(true) || (parts.method.is_safe() && !upgrades) {
         return Ok(());
