@@ -43,6 +43,7 @@ compile_error!("the server generates keys and certificates: enable the feature `
 
 mod audit;
 mod crd;
+mod data_dir;
 mod discovery;
 mod engine;
 mod env;
@@ -77,6 +78,7 @@ mod token_file;
 mod version;
 
 pub use audit::{AuditLogError, AuditPolicy, AuditPolicyError};
+pub use data_dir::DataDirError;
 pub use engine::{ControllerTiming, Snapshot};
 pub use env::Env;
 pub use evenkeel_base::channels::{ChannelReader, ChannelWriter};
@@ -94,6 +96,6 @@ pub use listener::{InProcess, RequestRecord};
 pub use logs::{ContainerLog, LogStream, PodLogs};
 pub use memory::MemoryStats;
 pub use server::{ApiServer, Builder, StartError};
-pub use store::StoreStats;
+pub use store::{Fsync, RecoveryError, StoreStats};
 pub use token_file::TokenFileError;
 pub use version::ServerVersion;

@@ -14,6 +14,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::audit::{AuditLogError, AuditSettings};
+use crate::data_dir::{DataDir, DataDirError};
 use crate::engine::{ApiEngine, ControllerTiming, Settings, SigningKey, Snapshot};
 use crate::env::Env;
 use crate::exec::{PortHandler, ProcessHandler};
@@ -27,12 +28,12 @@ use crate::listener::flow::InFlightLimits;
 use crate::listener::http::{ConnectionCounts, ListenerHandle, listen};
 use crate::listener::service::{Caller, InProcess, ServerShared};
 use crate::listener::sessions::Sessions;
-use crate::listener::tls::{Identity, TlsError, provider};
+use crate::listener::tls::{Identity, IdentityKeys, TlsError, provider};
 use crate::listener::{FaultEndpoint, Handler, RequestLog, RequestRecord};
 use crate::logs::PodLogs;
 use crate::memory::{Memory, MemoryStats};
 use crate::metrics::Metrics;
-use crate::store::StoreStats;
+use crate::store::{Fsync, StoreStats, first_revision};
 use crate::token_file::{self, TokenFileError};
 use crate::version::ServerVersion;
 
@@ -95,12 +96,18 @@ pub enum StartError {
     /// TLS could not be set up.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The data directory could not be opened.
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
     /// A definition of [`Builder::crd_dir`] could not be installed.
     #[error(transparent)]
     Crds(#[from] InstallError),
     /// The file of [`Builder::audit_log`] could not be opened.
     #[error(transparent)]
     AuditLog(#[from] AuditLogError),
+    /// The runtime shut down during the start.
+    #[error("the runtime shut down while the server started")]
+    Cancelled,
     /// The system gave no random bytes.
     #[error("the system's source of randomness failed")]
     Randomness,
@@ -121,6 +128,8 @@ pub struct Builder {
     max_in_flight: (usize, usize),
     clock: Arc<Clock>,
     settings: Settings,
+    first_revision: Option<u64>,
+    data_dir: Option<DataDir>,
     crd_dirs: Vec<PathBuf>,
     pub(crate) audit: AuditSettings,
 }
@@ -148,6 +157,8 @@ impl ApiServer {
             max_in_flight: (0, 0),
             clock: Arc::new(Clock::new(Arc::new(SystemEnv::new()))),
             settings: Settings::default(),
+            first_revision: None,
+            data_dir: None,
             crd_dirs: Vec::new(),
             audit: AuditSettings::default(),
         }
@@ -268,15 +279,19 @@ impl ApiServer {
         self.shared.handler.snapshot()
     }
 
-    /// Restores a snapshot of this server or of another one and closes all watches. Resource versions decrease, as after
-    /// a restored backup: clients with newer ones must relist.
+    /// Restores the objects of a snapshot of this server or of another one and closes all watches.
+    ///
+    /// The revision rises above all that this server has issued, and the history is dropped: a client with an earlier
+    /// resource version receives 410 and relists. Objects keep the resource versions of the snapshot.
     pub fn restore(&self, snapshot: &Snapshot) {
         self.shared.handler.restore(snapshot);
     }
 
-    /// Returns a builder for an independent server that starts with the current content of this one.
+    /// Returns a builder for an independent server that starts with the current content of this one, at the same
+    /// revision. The two servers issue the same resource versions for different objects, so a client must not move from
+    /// one to the other without relisting.
     pub fn fork(&self) -> Builder {
-        ApiServer::builder().snapshot(self.snapshot())
+        ApiServer::builder().snapshot(self.snapshot()).first_revision(0)
     }
 
     /// Stops the server: accepts no more connections, closes all watches, waits up to two seconds for requests in flight,
@@ -290,6 +305,12 @@ impl ApiServer {
         if let Some(audit) = &self.shared.audit {
             audit.flush().await;
         }
+        let handler = Arc::clone(&self.shared.handler);
+        if !handler.is_durable() {
+            return;
+        }
+        // Fails only with the runtime; then the drop of the server closes the storage.
+        let _ = tokio::task::spawn_blocking(move || handler.close_storage()).await;
     }
 }
 
@@ -302,6 +323,7 @@ impl std::fmt::Debug for ApiServer {
 impl Drop for ApiServer {
     fn drop(&mut self) {
         self.shared.handler.close_watches();
+        self.shared.handler.close_storage();
         self.shared.sessions.abort();
     }
 }
@@ -493,9 +515,53 @@ impl Builder {
         self
     }
 
-    /// Starts with the content of a snapshot.
+    /// Starts with the content of a snapshot. Clients of the server that it was taken from may go on with this one: a watch
+    /// from a resource version of the snapshot resumes, and one from a later version receives 410.
     pub fn snapshot(mut self, snapshot: Snapshot) -> Self {
         self.settings.snapshot = Some(snapshot);
+        self
+    }
+
+    /// Keeps everything that a GET shows in this directory, which is created if absent: objects, definitions, the recent
+    /// history and the revision; also the certificate authority and the key of service-account tokens. Without a data
+    /// directory everything is in memory.
+    ///
+    /// Guarantees:
+    /// - An acknowledged write survives a kill of the process, and a power loss under [`Fsync::Always`] and
+    ///   [`Fsync::Group`]. An unacknowledged write is there whole or not at all.
+    /// - A response or a watch event shows only what is durable in this sense.
+    /// - No resource version is issued twice. A watch resumes from every version in the history, and receives 410 from an
+    ///   earlier one.
+    /// - One process uses the directory. It is readable by its owner only.
+    ///
+    /// If the disk fails, the server refuses writes with 503 until it is restarted, and reads go on.
+    /// [`ApiServer::shutdown`] and dropping the server write everything out and release the directory; services and
+    /// clients that outlive the server read only.
+    pub fn data_dir(mut self, path: impl Into<PathBuf>) -> Self {
+        self.data_dir.get_or_insert_default().path = path.into();
+        self
+    }
+
+    /// Sets when the log of [`Builder::data_dir`] is synced.
+    pub fn fsync(mut self, policy: Fsync) -> Self {
+        self.data_dir.get_or_insert_default().fsync = policy;
+        self
+    }
+
+    /// Starts from the last good record of a damaged [`Builder::data_dir`] instead of refusing to start. The damaged files
+    /// are kept beside the others, and a warning in the log says how many revisions are lost.
+    pub fn salvage(mut self, enabled: bool) -> Self {
+        self.data_dir.get_or_insert_default().salvage = enabled;
+        self
+    }
+
+    /// Starts at this revision, or at that of the snapshot if it is higher. Resource versions of tests become predictable.
+    ///
+    /// By default a server starts at the microseconds since 2024 on the clock of its [`Env`]. A server that is restarted
+    /// on the same address therefore issues higher resource versions than before, and a client of the earlier one
+    /// receives 410 and relists instead of missing changes.
+    pub fn first_revision(mut self, revision: u64) -> Self {
+        self.first_revision = Some(revision);
         self
     }
 
@@ -534,8 +600,24 @@ impl Builder {
         let mut settings = self.settings.clone();
         let mut key = [0; 64];
         provider().secure_random.fill(&mut key).map_err(|_| StartError::Randomness)?;
+        if let Some(data_dir) = self.data_dir.clone().filter(|data_dir| !data_dir.path.as_os_str().is_empty()) {
+            let (history, has_snapshot) = (settings.history, settings.snapshot.is_some());
+            let memory = Arc::clone(&settings.memory);
+            let opening = tokio::task::spawn_blocking(move || {
+                let opened = data_dir.open(history, memory)?;
+                match has_snapshot && !opened.empty {
+                    true => Err(DataDirError::NotEmpty { path: data_dir.path }),
+                    false => Ok((opened, data_dir.signing_key(key)?)),
+                }
+            });
+            // The task neither panics nor is cancelled, except with the runtime.
+            let (opened, kept) = opening.await.map_err(|_| StartError::Cancelled)??;
+            settings.opened = Some(Arc::new(opened));
+            key = kept;
+        }
         settings.signing_key = Some(SigningKey(key));
         settings.static_tokens = self.static_tokens();
+        settings.first_revision = self.first_revision.unwrap_or_else(|| first_revision(self.clock.wall()));
         let engine = Arc::new(ApiEngine::new(settings, self.clock.clone()));
         self.start_with(engine.clone(), engine).await
     }
@@ -551,6 +633,18 @@ impl Builder {
             self.tokens.push((Secret::random()?, admin()));
         }
         Ok(())
+    }
+
+    /// Returns the keys of TLS: those of the data directory, or new ones, which it keeps.
+    fn identity_keys(&self) -> Result<IdentityKeys, StartError> {
+        let now = SystemEnv::time_of_day();
+        let Some(data_dir) = &self.data_dir else { return Ok(IdentityKeys::generate(now)?) };
+        if let Some(keys) = data_dir.identity_keys()?.filter(|keys| keys.is_current(now)) {
+            return Ok(keys);
+        }
+        let keys = IdentityKeys::generate(now)?;
+        data_dir.keep_identity(&keys)?;
+        Ok(keys)
     }
 
     fn static_tokens(&self) -> Tokens {
@@ -582,7 +676,8 @@ impl Builder {
         let address = bound.as_ref().map(|(_, address)| *address);
         let identity = match (self.tls, address) {
             (true, Some(address)) => {
-                Some(Arc::new(Identity::generate(address.ip(), &admin(), SystemEnv::time_of_day())?))
+                let (now, keys) = (SystemEnv::time_of_day(), self.identity_keys()?);
+                Some(Arc::new(Identity::issue(address.ip(), &admin(), now, &keys)?))
             }
             _ => None,
         };

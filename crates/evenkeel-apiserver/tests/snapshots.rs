@@ -49,7 +49,7 @@ async fn sto_27_a_fork_starts_with_the_fixture_and_is_independent() {
 }
 
 #[tokio::test]
-async fn flt_5_a_restored_backup_lowers_resource_versions() {
+async fn dur_012_a_restored_backup_raises_resource_versions() {
     let server = ApiServer::start().await.unwrap();
     let client = Client::new(server.url());
     create(&client, "before").await;
@@ -58,12 +58,39 @@ async fn flt_5_a_restored_backup_lowers_resource_versions() {
     let revision = server.stats().revision;
     server.restore(&backup);
     assert_eq!(names(&client).await, ["before"]);
-    assert_eq!(server.stats().revision, revision - 1);
+    assert!(server.stats().revision > revision);
+    let old = format!("{CONFIG_MAPS}?resourceVersion={revision}&resourceVersionMatch=Exact");
+    assert_eq!(client.json("GET", &old, None).await.0, 410, "clients list again");
 }
 
 #[tokio::test]
 async fn sto_1_a_fresh_server_is_always_at_the_same_revision() {
-    let (one, two) = (ApiServer::start().await.unwrap(), ApiServer::start().await.unwrap());
+    let start = || ApiServer::builder().in_process_only().first_revision(0).start();
+    let (one, two) = (start().await.unwrap(), start().await.unwrap());
     assert_eq!(one.stats(), two.stats());
+    assert_eq!(one.stats().revision, 4);
     assert_eq!(one.stats().objects, 4, "the initial namespaces");
+}
+
+#[tokio::test]
+async fn dur_005_a_later_server_starts_above_an_earlier_one() {
+    let first = ApiServer::start().await.unwrap();
+    let client = Client::new(first.url());
+    create(&client, "before").await;
+    let snapshot = first.snapshot();
+    create(&client, "after").await;
+    let (known, address) = (first.stats().revision, first.url().trim_start_matches("http://").parse().unwrap());
+    first.shutdown().await;
+
+    let second = ApiServer::builder().listen(address).snapshot(snapshot).start().await.unwrap();
+    assert!(second.stats().revision > known);
+    let from = |version: u64| format!("{CONFIG_MAPS}?watch=true&resourceVersion={version}&timeoutSeconds=1");
+    let (_, lost) = client.json("GET", &from(known), None).await;
+    assert_eq!(lost["object"]["code"], 410, "the write at this revision is not in the snapshot");
+    second.shutdown().await;
+
+    let third = ApiServer::builder().listen(address).start().await.unwrap();
+    assert!(third.stats().revision > known, "an empty server, too");
+    let (_, lost) = client.json("GET", &from(known), None).await;
+    assert_eq!(lost["object"]["code"], 410);
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::builder::NonEmptyStringValueParser;
-use evenkeel_apiserver::{ApiServer, AuditPolicy, FaultSpecError, Faults, Rule, StartError};
+use evenkeel_apiserver::{ApiServer, AuditPolicy, FaultSpecError, Faults, Fsync, Rule, StartError};
 
 use crate::{Failure, Outcome, signals::Signals};
 
@@ -44,6 +44,7 @@ Faults: --fault ACTION[:KEY=VALUE,...], repeatable
 Examples:
   evenkeel apiserver --kubeconfig-out /tmp/evenkeel.kubeconfig
   evenkeel apiserver --listen 127.0.0.1:8080 --plain-http
+  evenkeel apiserver --data-dir /tmp/evenkeel-data --kubeconfig-out /tmp/evenkeel.kubeconfig
   evenkeel apiserver --fault drop-watch:events=3 --fault status:code=429,retry-after=1,times=5,resource=pods";
 
 #[derive(Debug, clap::Args)]
@@ -73,6 +74,16 @@ pub(crate) struct Arguments {
     /// Writes handled at the same time; users take turns beyond it. 0 is no limit
     #[arg(long, value_name = "N", default_value_t = 200)]
     max_mutating_requests_inflight: usize,
+    /// Keep all objects, the revision and the keys in this folder; without it everything is in memory
+    #[arg(long, value_name = "FOLDER")]
+    data_dir: Option<PathBuf>,
+    /// When to sync the data folder: `always`, `group` (one sync for the writes of 5 ms) or `never` (a killed server
+    /// loses nothing, a power loss may) [default: group]
+    #[arg(long, value_name = "POLICY", requires = "data_dir", value_parser = fsync)]
+    fsync: Option<Fsync>,
+    /// Start from the last good record if the data folder is damaged
+    #[arg(long, requires = "data_dir")]
+    salvage: bool,
     /// Install the custom resource definitions in this folder before the first request
     #[arg(long, value_name = "FOLDER")]
     crd_dir: Option<PathBuf>,
@@ -125,6 +136,15 @@ fn bytes(text: &str) -> Result<usize, &'static str> {
     number.checked_mul(1 << shift).filter(|bytes| *bytes >= 64 << 20).ok_or(EXPECTED)
 }
 
+fn fsync(policy: &str) -> Result<Fsync, &'static str> {
+    match policy {
+        "always" => Ok(Fsync::Always),
+        "group" => Ok(Fsync::default()),
+        "never" => Ok(Fsync::Never),
+        _ => Err("there are always, group and never"),
+    }
+}
+
 fn fault(spec: &str) -> Result<Rule, FaultSpecError> {
     Faults::parse(spec)
 }
@@ -150,6 +170,9 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     }
     if let Some(history) = arguments.history {
         builder = builder.history(history as usize);
+    }
+    if let Some(folder) = arguments.data_dir {
+        builder = builder.data_dir(folder).fsync(arguments.fsync.unwrap_or_default()).salvage(arguments.salvage);
     }
     if let Some(folder) = arguments.crd_dir {
         builder = builder.crd_dir(folder);

@@ -6,10 +6,11 @@ use evenkeel_core::Status;
 
 use super::request::ResourceRequest;
 use super::target::WriteScope;
-use super::{ApiEngine, authorize, response};
+use super::{ApiEngine, authorize, response, storage_status};
 use crate::http_types::{ApiRequest, Body, HandlerCall, HandlerOutcome};
 use crate::query::Query;
 use crate::route::{self, Health, HealthEndpoint, Route, Verb};
+use crate::store::WriteRefusal;
 use crate::{discovery, negotiate, openapi};
 
 impl ApiEngine {
@@ -40,7 +41,10 @@ impl ApiEngine {
                 Ok(HandlerOutcome::Response(openapi::respond(&registry, &path, &query, headers, self.env.wall())))
             }
             Ok(Route::Version) => Ok(HandlerOutcome::Response(discovery::version_reply(self.settings.version))),
-            Ok(Route::Health(health)) => Ok(HandlerOutcome::Response(health_response(&health, &query))),
+            Ok(Route::Health(health)) => {
+                let storage_ok = !matches!(self.store.check_writable(), Err(WriteRefusal::ReadOnly(_)));
+                Ok(HandlerOutcome::Response(health_response(&health, &query, storage_ok)))
+            }
         };
         outcome.unwrap_or_else(|status| {
             let representation = negotiate::negotiate_status(headers, &query);
@@ -53,8 +57,11 @@ impl ApiEngine {
         request.query.timeout()?;
         let resource = request.resource();
         let verb = request.route.verb;
+        if !verb.only_reads() {
+            self.store.check_writable().map_err(|refusal| storage_status(&refusal))?;
+        }
         let _lock = if verb.only_reads() { None } else { resource.strategy.hooks.lock_request(self) };
-        let mut outcome = match (request.route.subresource.as_deref(), verb) {
+        let outcome = match (request.route.subresource.as_deref(), verb) {
             (Some(subresource), _) => self.dispatch_subresource(request, subresource),
             (None, Verb::Get) => self.get(request),
             (None, Verb::List) => self.list(request),
@@ -64,7 +71,14 @@ impl ApiEngine {
             (None, Verb::Patch) => self.patch(request, WriteScope::Main),
             (None, Verb::Delete) => self.delete(request),
             (None, Verb::DeleteCollection) => self.delete_collection(request),
-        }?;
+        };
+        // A store that has failed meanwhile refuses commits like conflicts.
+        if !verb.only_reads()
+            && let Err(refusal @ WriteRefusal::ReadOnly(_)) = self.store.check_writable()
+        {
+            return Err(storage_status(&refusal));
+        }
+        let mut outcome = outcome?;
         if let Some(warning) = resource.custom.as_ref().and_then(|custom| custom.deprecation_warning.clone()) {
             outcome = outcome.with(|response| response::warn(response, &[warning]));
         }
@@ -78,18 +92,24 @@ fn server_address(request: &ApiRequest) -> &str {
     request.uri.authority().map(|authority| authority.as_str()).or(host).unwrap_or_default()
 }
 
-fn health_response(health: &Health, query: &Query) -> http::Response<Body> {
+fn health_response(health: &Health, query: &Query, storage_ok: bool) -> http::Response<Body> {
     let name = match health.endpoint {
         HealthEndpoint::Healthz => "healthz",
         HealthEndpoint::Livez => "livez",
         HealthEndpoint::Readyz => "readyz",
     };
-    let text = if query.get("verbose").is_some() && health.check.is_none() {
+    let fails = !storage_ok && health.endpoint == HealthEndpoint::Readyz;
+    let text = if fails {
+        format!("[+]ping ok\n[-]storage failed: reason withheld\n{name} check failed\n")
+    } else if query.get("verbose").is_some() && health.check.is_none() {
         format!("[+]ping ok\n[+]store ok\n{name} check passed\n")
     } else {
         "ok".to_owned()
     };
     let mut response = http::Response::new(Body::whole(text));
+    if fails {
+        *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
+    }
     let plain = http::HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(http::header::CONTENT_TYPE, plain);
     response

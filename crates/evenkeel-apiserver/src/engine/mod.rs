@@ -58,7 +58,7 @@ use crate::logs::PodLogs;
 use crate::memory::Memory;
 use crate::metrics::{ResourceObjects, ServedResource, StoreFacts};
 use crate::registry::Registry;
-use crate::store::{History, Image, Store, StoreStats};
+use crate::store::{History, Image, OpenedStore, Store, StoreStats, WriteRefusal};
 use crate::version::ServerVersion;
 
 /// When a controller inside the server runs.
@@ -109,6 +109,10 @@ pub(crate) struct Settings {
     pub(crate) version: ServerVersion,
     /// The snapshot to start from instead of an empty server.
     pub(crate) snapshot: Option<Snapshot>,
+    /// The least revision to start at. A store with content continues at its own.
+    pub(crate) first_revision: u64,
+    /// The store of a data directory.
+    pub(crate) opened: Option<Arc<OpenedStore>>,
     /// The signing key of service-account tokens. Without one, the key is drawn from the randomness of the `Env`, which
     /// may be predictable.
     pub(crate) signing_key: Option<SigningKey>,
@@ -128,6 +132,8 @@ impl Default for Settings {
             event_ttl: Some(Duration::from_secs(3600)),
             version: ServerVersion::default(),
             snapshot: None,
+            first_revision: 0,
+            opened: None,
             signing_key: None,
             static_tokens: Tokens::default(),
             processes: ProcessHandlers::default(),
@@ -138,7 +144,7 @@ impl Default for Settings {
 
 /// The API server without I/O. See the documentation of the module.
 pub(crate) struct ApiEngine {
-    store: Store,
+    store: Arc<Store>,
     registry: RwLock<Registry>,
     env: Arc<dyn Env>,
     settings: Settings,
@@ -169,15 +175,21 @@ pub(crate) struct ApiEngine {
 }
 
 impl ApiEngine {
-    /// Returns an engine with the initial namespaces or the objects of a snapshot. A fresh engine always starts at the
-    /// same revision (STO-1).
+    /// Returns an engine with the initial namespaces or the objects of a snapshot. Fresh engines with the same first
+    /// revision are at the same revision (STO-1).
     pub(crate) fn new(mut settings: Settings, env: Arc<dyn Env>) -> Arc<Self> {
         let snapshot = settings.snapshot.take();
         settings.history.bytes = settings.history.bytes.min(settings.memory.history_limit());
+        let opened = settings.opened.take();
+        let has_content = opened.as_ref().is_some_and(|opened| !opened.empty);
+        let store = match opened {
+            Some(opened) => Arc::clone(&opened.store),
+            None => Arc::new(Store::new(settings.history).with_memory(Arc::clone(&settings.memory))),
+        };
         let engine = Arc::new(ApiEngine {
             logs: PodLogs::new(Arc::clone(&env)),
             signing_key: settings.signing_key.take().unwrap_or_else(|| SigningKey::random(&*env)),
-            store: Store::new(settings.history).with_memory(Arc::clone(&settings.memory)),
+            store,
             registry: RwLock::new(Registry::builtin()),
             env,
             settings,
@@ -192,8 +204,15 @@ impl ApiEngine {
             slow: SlowResources::default(),
         });
         match snapshot {
-            Some(snapshot) => engine.restore(&snapshot),
-            None => engine.seed(),
+            _ if has_content => engine.resume(),
+            Some(snapshot) => {
+                engine.restore_with(&snapshot, Store::load);
+                engine.store.raise(engine.settings.first_revision);
+            }
+            None => {
+                engine.store.raise(engine.settings.first_revision);
+                engine.seed();
+            }
         }
         engine
     }
@@ -214,11 +233,17 @@ impl ApiEngine {
         self.store.compact(self.store.revision());
     }
 
-    fn restore(&self, snapshot: &Snapshot) {
+    /// Serves the definitions of the store, and continues what the last process had started.
+    fn resume(&self) {
+        self.sync_all_definitions();
+        self.terminating_namespaces().iter().for_each(|namespace| self.schedule_sweep(namespace));
+    }
+
+    fn restore_with(&self, snapshot: &Snapshot, load: impl FnOnce(&Store, &Image)) {
         {
             let _no_definition_writes = self.lock_definitions();
             self.change_registry(|_| snapshot.registry.clone());
-            self.store.load(&snapshot.image);
+            load(&self.store, &snapshot.image);
         }
         // A snapshot does not contain scheduled sweeps.
         self.terminating_namespaces().iter().for_each(|namespace| self.schedule_sweep(namespace));
@@ -255,9 +280,28 @@ impl Handler for Arc<ApiEngine> {
     fn tick(&self) {
         let now = self.env.monotonic();
         self.store.tick(now);
+        self.timers.turn(now);
+        if self.store.check_writable().is_err() {
+            return;
+        }
         self.run_due_sweeps(now);
         self.expire_events(now);
-        self.timers.turn(now);
+    }
+
+    fn unsynced_revision(&self) -> Option<u64> {
+        self.store.unsynced_revision()
+    }
+
+    fn poll_durable(&self, revision: u64, writes: bool, cx: &mut Context<'_>) -> Poll<Result<(), Box<Status>>> {
+        self.store.poll_durable(revision, writes, cx).map_err(|refusal| Box::new(storage_status(&refusal)))
+    }
+
+    fn is_durable(&self) -> bool {
+        self.store.is_durable()
+    }
+
+    fn close_storage(&self) {
+        self.store.close_log();
     }
 
     fn close_watches(&self) {
@@ -308,7 +352,7 @@ impl Handler for Arc<ApiEngine> {
     }
 
     fn restore(&self, snapshot: &Snapshot) {
-        ApiEngine::restore(self, snapshot);
+        self.restore_with(snapshot, Store::replace);
     }
 }
 
@@ -328,6 +372,21 @@ impl StoreControl for Arc<ApiEngine> {
     fn reset_history(&self) {
         self.store.compact(self.store.revision());
         self.store.close_watches();
+    }
+}
+
+/// Returns the error for a write that the log cannot take (DUR-011).
+fn storage_status(refusal: &WriteRefusal) -> Status {
+    match refusal {
+        WriteRefusal::ReadOnly(reason) => {
+            Status::failure(503, Reason::SERVICE_UNAVAILABLE, format!("storage is read-only: {reason}"))
+        }
+        WriteRefusal::Behind => {
+            let message = "the disk is behind: too many writes wait for it";
+            let mut status = Status::failure(429, Reason::TOO_MANY_REQUESTS, message);
+            status.details.get_or_insert_default().retry_after_seconds = 1;
+            status
+        }
     }
 }
 

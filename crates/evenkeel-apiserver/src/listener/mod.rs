@@ -33,6 +33,8 @@ pub(crate) mod tls;
 
 use std::task::{Context, Poll};
 
+use evenkeel_core::Status;
+
 pub(crate) use fault_endpoint::FaultEndpoint;
 pub(crate) use request_log::RequestLog;
 pub use request_log::RequestRecord;
@@ -52,6 +54,25 @@ pub(crate) trait Handler: Send + Sync + 'static {
 
     /// Ready when the store has reached this revision; otherwise registers the waker.
     fn poll_revision(&self, revision: u64, cx: &mut Context<'_>) -> Poll<()>;
+
+    /// Returns the revision that a response of now may show, unless it is known to be durable.
+    fn unsynced_revision(&self) -> Option<u64> {
+        None
+    }
+
+    /// Ready when this revision is durable, or with the error if it never will be, or if a request that writes may have
+    /// been taken back; otherwise registers the waker.
+    fn poll_durable(&self, _revision: u64, _writes: bool, _cx: &mut Context<'_>) -> Poll<Result<(), Box<Status>>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Returns whether the store is on disk.
+    fn is_durable(&self) -> bool {
+        false
+    }
+
+    /// Writes what is queued for the disk and refuses writes from now on. Blocks until it is written.
+    fn close_storage(&self) {}
 
     /// Runs periodic work, about once a second: bookmarks, watch timeouts, expiries.
     fn tick(&self);

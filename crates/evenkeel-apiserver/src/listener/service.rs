@@ -354,7 +354,7 @@ impl InProcess {
             let revision = loop {
                 let mut has_begun = false;
                 let rest: Continuation = match outcome {
-                    HandlerOutcome::Response(response) => return response,
+                    HandlerOutcome::Response(response) => return self.when_durable(request, response).await,
                     HandlerOutcome::Upgrade(upgrade) => return self.upgrade(request, upgrade, on_upgrade),
                     HandlerOutcome::AwaitRevision { revision } => break revision,
                     HandlerOutcome::TakesLong => {
@@ -412,6 +412,17 @@ impl InProcess {
             _ => {
                 status_response_to(&request.headers, &request.uri, &Status::internal("the response was not compressed"))
             }
+        }
+    }
+
+    /// Returns a response when everything that it may show is durable (DUR-002).
+    async fn when_durable(&self, request: &ApiRequest, response: Response<Body>) -> Response<Body> {
+        let handler = &self.shared.handler;
+        let Some(revision) = handler.unsynced_revision() else { return response };
+        let writes = !request.method.is_safe();
+        match poll_fn(|cx| handler.poll_durable(revision, writes, cx)).await {
+            Ok(()) => response,
+            Err(status) => status_response_to(&request.headers, &request.uri, &status),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The server's own certificate authority, generated at start and never stored (SEC-61, AUT-3).
+//! The server's own certificate authority, generated at start and stored only in a data directory (SEC-61, AUT-3).
 //!
 //! rustls would abort the handshake over an invalid client certificate. kube-apiserver accepts the connection and
 //! returns 401. Therefore the handshake here only proves that the client holds the key, and the certificate is
@@ -12,10 +12,11 @@ use jiff::civil::Date;
 use jiff::{Timestamp, ToSpan, tz::TimeZone};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, CertifiedIssuer, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SanType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
 };
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
@@ -46,7 +47,43 @@ pub(crate) struct Identity {
     pub(crate) admin_key_pem: String,
     pub(crate) config: Arc<ServerConfig>,
     clients: Arc<dyn ClientCertVerifier>,
-    ca: CertifiedIssuer<'static, KeyPair>,
+    ca: Issuer<'static, KeyPair>,
+}
+
+/// The keys of an identity, which a data directory keeps. Clients that trust the authority trust the next server, too.
+#[derive(Clone)]
+pub(crate) struct IdentityKeys {
+    pub(crate) ca_pem: String,
+    pub(crate) ca_key_pem: String,
+    pub(crate) serving_key_pem: String,
+}
+
+impl std::fmt::Debug for IdentityKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("IdentityKeys([redacted])")
+    }
+}
+
+impl IdentityKeys {
+    /// Generates an authority and a serving key.
+    pub(crate) fn generate(now: Timestamp) -> Result<Self, TlsError> {
+        let today = now.to_zoned(TimeZone::UTC).date();
+        let mut ca = parameters(today, "evenkeel-ca", None);
+        ca.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        let ca_key = new_key()?;
+        let ca_key_pem = ca_key.serialize_pem();
+        let ca = CertifiedIssuer::self_signed(ca, ca_key).map_err(TlsError::Certificate)?;
+        Ok(IdentityKeys { ca_pem: ca.pem(), ca_key_pem, serving_key_pem: new_key()?.serialize_pem() })
+    }
+
+    /// Returns whether the authority is still valid for a day.
+    pub(crate) fn is_current(&self, now: Timestamp) -> bool {
+        let Ok(der) = CertificateDer::from_pem_slice(self.ca_pem.as_bytes()) else { return false };
+        let tomorrow = now.as_second() + 86_400;
+        x509_parser::parse_x509_certificate(&der)
+            .is_ok_and(|(_, certificate)| certificate.validity().not_after.timestamp() > tomorrow)
+    }
 }
 
 /// Returns the crypto provider of the features, never the process default. A feature that is asked for by name wins
@@ -62,12 +99,17 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
 
 impl Identity {
     /// Generates an authority, and certificates for the server at this address and for the administrator.
+    #[cfg(test)]
     pub(crate) fn generate(address: IpAddr, admin: &User, now: Timestamp) -> Result<Self, TlsError> {
+        Self::issue(address, admin, now, &IdentityKeys::generate(now)?)
+    }
+
+    /// Issues certificates for the server at this address and for the administrator.
+    pub(crate) fn issue(address: IpAddr, admin: &User, now: Timestamp, keys: &IdentityKeys) -> Result<Self, TlsError> {
         let today = now.to_zoned(TimeZone::UTC).date();
-        let mut ca = parameters(today, "evenkeel-ca", None);
-        ca.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-        let ca = CertifiedIssuer::self_signed(ca, new_key()?).map_err(TlsError::Certificate)?;
+        let key_of = |pem: &str| KeyPair::from_pem(pem).map_err(TlsError::Certificate);
+        let ca_der = CertificateDer::from_pem_slice(keys.ca_pem.as_bytes()).map_err(setup)?;
+        let ca = Issuer::from_ca_cert_der(&ca_der, key_of(&keys.ca_key_pem)?).map_err(TlsError::Certificate)?;
 
         let mut serving = parameters(today, "evenkeel-apiserver", None);
         serving.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -78,7 +120,7 @@ impl Identity {
         let localhost = "localhost".try_into().map_err(TlsError::Certificate)?;
         serving.subject_alt_names = addresses.into_iter().map(SanType::IpAddress).collect();
         serving.subject_alt_names.push(SanType::DnsName(localhost));
-        let serving_key = new_key()?;
+        let serving_key = key_of(&keys.serving_key_pem)?;
         let serving = serving.signed_by(&serving_key, &ca).map_err(TlsError::Certificate)?;
 
         let mut client = parameters(today, &admin.name, admin.groups.first().map(String::as_str));
@@ -87,7 +129,7 @@ impl Identity {
         let client = client.signed_by(&client_key, &ca).map_err(TlsError::Certificate)?;
 
         let mut roots = RootCertStore::empty();
-        roots.add(ca.der().clone()).map_err(setup)?;
+        roots.add(ca_der).map_err(setup)?;
         let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
             .allow_unauthenticated()
             .build()
@@ -101,7 +143,7 @@ impl Identity {
             .map_err(setup)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Identity {
-            ca_pem: ca.pem(),
+            ca_pem: keys.ca_pem.clone(),
             admin_certificate_pem: client.pem(),
             admin_key_pem: client_key.serialize_pem(),
             config: Arc::new(config),

@@ -49,6 +49,22 @@ impl Chain {
         self.latest.record()
     }
 
+    /// Returns the oldest version, if it is an object.
+    pub(super) fn oldest(&self) -> Option<&Arc<Record>> {
+        self.older.front().unwrap_or(&self.latest).record()
+    }
+
+    /// Takes back the latest version. `previous` is the object before it, if there was one. Returns whether the key itself
+    /// can be dropped.
+    pub(super) fn pop(&mut self, previous: Option<&Arc<Record>>) -> bool {
+        match (self.older.pop_back(), previous) {
+            (Some(version), _) => self.latest = version,
+            (None, Some(record)) => self.latest = Version::Live(Arc::clone(record)),
+            (None, None) => return true,
+        }
+        false
+    }
+
     /// Returns the object at a revision.
     pub(super) fn at(&self, revision: u64) -> Option<&Arc<Record>> {
         if self.latest.revision() <= revision {

@@ -14,6 +14,9 @@
 //! under the lock.
 
 mod chain;
+mod durability;
+pub(crate) mod durable;
+mod epoch;
 mod interest;
 mod record;
 mod revision_waiters;
@@ -28,6 +31,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use chain::{Chain, Version};
+use durability::Durability;
+pub(crate) use durability::{OpenedStore, WriteRefusal};
+pub use durable::{Fsync, RecoveryError};
+use durable::{Journal, JournalEntry};
+use epoch::LostRevisions;
+pub(crate) use epoch::first_revision;
 use interest::Watchers;
 pub(crate) use interest::{Interest, WatchWaker};
 pub(crate) use record::{Draft, Facts, Record};
@@ -62,6 +71,8 @@ pub(crate) struct Store {
     inner: RwLock<StoreState>,
     history: History,
     memory: Arc<Memory>,
+    /// The log of a durable store.
+    journal: Option<Journal>,
 }
 
 #[derive(Debug, Default)]
@@ -71,12 +82,14 @@ struct StoreState {
     lag: u64,
     /// The history is compacted up to here, also for resources without objects.
     compacted: u64,
+    lost: LostRevisions,
     tables: HashMap<Arc<str>, Table>,
     /// The bytes of the events of all tables.
     history_bytes: usize,
     /// The objects of all tables, and their bytes.
     live: usize,
     object_bytes: usize,
+    durability: Durability,
     /// Requests that wait for a revision. Every tick wakes them all; a request that still waits registers again.
     waiting: RevisionWaiters,
 }
@@ -186,6 +199,7 @@ pub(crate) struct CursorExpired;
 pub(crate) struct Image {
     revision: u64,
     compacted: u64,
+    lost: LostRevisions,
     tables: Arc<HashMap<Arc<str>, Table>>,
 }
 
@@ -208,7 +222,7 @@ pub struct StoreStats {
 
 impl Store {
     pub(crate) fn new(history: History) -> Self {
-        Store { inner: RwLock::default(), history, memory: Arc::default() }
+        Store { inner: RwLock::default(), history, memory: Arc::default(), journal: None }
     }
 
     /// Reports the size of the store to this budget.
@@ -290,7 +304,11 @@ impl Store {
         let (event, watchers, others, wake_all, waiting) = {
             let mut inner = self.write();
             let inner = &mut *inner;
+            if inner.durability.is_read_only() {
+                return Err(CommitConflict);
+            }
             let revision = inner.revision + 1;
+            let name = table;
             let table = inner.tables.entry(Arc::clone(table)).or_insert_with(|| Table::new(inner.compacted));
             let previous = table.objects.get(key).and_then(Chain::latest).cloned();
             match (&previous, expect) {
@@ -303,15 +321,7 @@ impl Store {
                 Write::Put(draft) => Some(Arc::new(draft.commit(revision))),
                 Write::Delete => None,
             };
-            let event = Arc::new(Event {
-                revision,
-                key: key.into(),
-                current,
-                previous,
-                at: now,
-                json: Default::default(),
-                protobuf: Default::default(),
-            });
+            let event = Arc::new(Event::new(revision, key.into(), current, previous, now));
             let bytes = table.ring.bytes();
             let (live, object_bytes) = (table.live, table.object_bytes);
             table.apply(&event, self.history);
@@ -322,6 +332,12 @@ impl Store {
             inner.history_bytes = (inner.history_bytes + table.ring.bytes()).saturating_sub(bytes);
             inner.evict_bytes(self.history.bytes);
             self.memory.set_store(inner.live, inner.object_bytes, inner.history_bytes);
+            if let Some(journal) = &self.journal {
+                journal.push(JournalEntry::Event { table: Arc::clone(name), event: Arc::clone(&event) });
+                let result = (revision, event.current.clone());
+                inner.durability.hold(Arc::clone(name), event, watchers, wake_all);
+                return Ok(result);
+            }
             // On a lagging replica this revision makes an earlier event visible, which may be of any resource.
             let others: Vec<_> = match inner.lag {
                 0 => Vec::new(),
@@ -332,22 +348,18 @@ impl Store {
         };
         waiting.into_iter().for_each(Waker::wake);
         others.iter().for_each(|watchers| watchers.wake_all());
-        if wake_all {
-            watchers.wake_all();
-        } else {
-            let states = event.previous.iter().chain(&event.current);
-            watchers.wake(key, states.map(|record| &*record.facts.fields));
-        }
+        wake(&watchers, &event, wake_all);
         Ok((event.revision, event.current.clone()))
     }
 
     /// Opens a watch on the events after a revision.
     pub(crate) fn watch_from(&self, table: &Arc<str>, interest: Interest, after: u64) -> Result<Cursor, Unavailable> {
         let inner = self.read_with(table);
-        match inner.floor(table) {
-            floor if after < floor => Err(Unavailable::Compacted { floor }),
-            _ => Ok(inner.cursor(table, interest, after)),
+        inner.check_history(table, after)?;
+        if after > inner.revision {
+            return Err(Unavailable::Future { current: inner.visible() });
         }
+        Ok(inner.cursor(table, interest, after))
     }
 
     /// Returns the objects at the requested revision and opens a watch on the events after it.
@@ -411,14 +423,8 @@ impl Store {
     /// Compacts the history: reads and watches before `revision` are refused from now on.
     pub(crate) fn compact(&self, revision: u64) {
         let mut inner = self.write();
-        let floor = revision.min(inner.revision);
-        inner.compacted = inner.compacted.max(floor);
-        for table in inner.tables.values_mut() {
-            while table.evict(|event| event.revision <= floor) {}
-            table.ring.raise_floor(floor);
-            table.watchers.wake_all();
-        }
-        inner.count();
+        inner.compact(revision);
+        self.log(|| JournalEntry::Compact(revision.min(inner.revision)));
         self.memory.set_store(inner.live, inner.object_bytes, inner.history_bytes);
     }
 
@@ -447,24 +453,55 @@ impl Store {
 
     /// Returns an image of the store. Costs one or two pointers per key.
     pub(crate) fn image(&self) -> Image {
-        let inner = self.read();
-        Image { revision: inner.revision, compacted: inner.compacted, tables: Arc::new(inner.copy_tables()) }
+        self.read().image()
     }
 
-    /// Replaces the content by an image and closes all watches, whose events may not be part of it.
+    /// Loads an image into an empty store.
     pub(crate) fn load(&self, image: &Image) {
-        let tables = image.tables.iter().map(|(name, table)| (Arc::clone(name), table.copy())).collect();
+        let tables = image.copy_tables();
+        let mut inner = self.write();
+        inner.revision = image.revision;
+        inner.compacted = image.compacted;
+        inner.lost = image.lost.clone();
+        inner.tables = tables;
+        inner.count();
+        inner.evict_bytes(self.history.bytes);
+        self.memory.set_store(inner.live, inner.object_bytes, inner.history_bytes);
+        self.log(|| JournalEntry::Replace(image.clone()));
+    }
+
+    /// Replaces the content by the objects of an image and closes all watches.
+    ///
+    /// The revision rises above all that either of the two has issued, and the history starts there: a client with an
+    /// earlier revision receives 410 and lists again.
+    pub(crate) fn replace(&self, image: &Image) {
+        let tables = image.copy_tables();
         let old = {
             let mut inner = self.write();
-            inner.revision = image.revision;
-            inner.compacted = image.compacted;
+            inner.revision = inner.revision.max(image.revision) + 1;
             let old = std::mem::replace(&mut inner.tables, tables);
-            inner.count();
-            inner.evict_bytes(self.history.bytes);
+            inner.compact(u64::MAX);
+            inner.durability.forget_held();
+            self.log(|| JournalEntry::Replace(inner.image()));
             self.memory.set_store(inner.live, inner.object_bytes, inner.history_bytes);
             old
         };
         old.values().for_each(|table| table.watchers.close_all());
+    }
+
+    /// Raises the revision to at least `first`. Reads and watches from the skipped revisions are refused as compacted:
+    /// another process may have issued them.
+    pub(crate) fn raise(&self, first: u64) {
+        let mut inner = self.write();
+        let reached = inner.revision;
+        if first <= reached {
+            return;
+        }
+        inner.revision = first;
+        self.log(|| JournalEntry::Lost { after: reached, before: first });
+        if let Some(floor) = inner.lost.add(reached, first) {
+            inner.compact(floor);
+        }
     }
 
     /// Closes all watches of one resource.
@@ -499,9 +536,29 @@ impl Store {
 }
 
 impl StoreState {
-    /// Returns the revision of the lagging replica.
+    /// Returns the revision of the lagging replica. What is not durable yet is not visible.
     fn visible(&self) -> u64 {
-        self.revision.saturating_sub(self.lag)
+        self.revision.saturating_sub(self.lag).min(self.durability.durable())
+    }
+
+    fn image(&self) -> Image {
+        Image {
+            revision: self.revision,
+            compacted: self.compacted,
+            lost: self.lost.clone(),
+            tables: Arc::new(copy_tables(&self.tables)),
+        }
+    }
+
+    fn compact(&mut self, revision: u64) {
+        let floor = revision.min(self.revision);
+        self.compacted = self.compacted.max(floor);
+        for table in self.tables.values_mut() {
+            while table.evict(|event| event.revision <= floor) {}
+            table.ring.raise_floor(floor);
+            table.watchers.wake_all();
+        }
+        self.count();
     }
 
     /// Counts objects and history anew.
@@ -525,13 +582,18 @@ impl StoreState {
         }
     }
 
-    fn copy_tables(&self) -> HashMap<Arc<str>, Table> {
-        self.tables.iter().map(|(name, table)| (Arc::clone(name), table.copy())).collect()
-    }
-
     /// Returns the first revision at which reads and watches of a table may start.
     fn floor(&self, table: &str) -> u64 {
-        self.tables.get(table).map_or(0, |table| table.ring.floor())
+        self.tables.get(table).map_or(self.compacted, |table| table.ring.floor())
+    }
+
+    /// Refuses a revision before the history of a table, and one that is lost.
+    fn check_history(&self, table: &str, revision: u64) -> Result<(), Unavailable> {
+        match (self.floor(table), self.lost.end_of(revision)) {
+            (floor, _) if revision < floor => Err(Unavailable::Compacted { floor }),
+            (_, Some(floor)) => Err(Unavailable::Compacted { floor }),
+            _ => Ok(()),
+        }
     }
 
     fn list(
@@ -573,8 +635,7 @@ impl StoreState {
             At::NotOlderThan(revision) if revision > visible => Err(Unavailable::Future { current: visible }),
             At::NotOlderThan(_) => self.resolve(table, At::Any),
             At::Exactly(revision) if revision > self.revision => Err(Unavailable::Future { current: visible }),
-            At::Exactly(revision) if revision < floor => Err(Unavailable::Compacted { floor }),
-            At::Exactly(revision) => Ok(revision),
+            At::Exactly(revision) => self.check_history(table, revision).map(|()| revision),
         }
     }
 
@@ -584,6 +645,25 @@ impl StoreState {
         let id = watchers.add(&interest, Arc::clone(&watch_waker));
         Cursor { table: Arc::clone(table), watchers, interest, id, watch_waker, revision }
     }
+}
+
+/// Wakes the watches that an event concerns, or all.
+fn wake(watchers: &Watchers, event: &Event, all: bool) {
+    if all {
+        return watchers.wake_all();
+    }
+    let states = event.previous.iter().chain(&event.current);
+    watchers.wake(&event.key, states.map(|record| &*record.facts.fields));
+}
+
+impl Image {
+    fn copy_tables(&self) -> HashMap<Arc<str>, Table> {
+        copy_tables(&self.tables)
+    }
+}
+
+fn copy_tables(tables: &HashMap<Arc<str>, Table>) -> HashMap<Arc<str>, Table> {
+    tables.iter().map(|(name, table)| (Arc::clone(name), table.copy())).collect()
 }
 
 impl Table {
@@ -639,6 +719,17 @@ impl Table {
         self.since_wake_all += 1;
         self.bytes_since_wake_all += event.bytes();
         while self.ring.len() > history.events && self.evict(|_| true) {}
+    }
+
+    /// Takes back the latest event.
+    fn undo(&mut self, event: &Event) {
+        let length = |record: &Option<Arc<Record>>| record.as_ref().map_or(0, |record| record.json().len());
+        self.live = self.live + usize::from(event.previous.is_some()) - usize::from(event.current.is_some());
+        self.object_bytes = (self.object_bytes + length(&event.previous)).saturating_sub(length(&event.current));
+        if self.objects.get_mut(&event.key).is_some_and(|chain| chain.pop(event.previous.as_ref())) {
+            self.objects.remove(&event.key);
+        }
+        self.ring.pop();
     }
 
     /// Returns whether to wake all watches, which happens twice per length of the ring, in events or in bytes. A watch that

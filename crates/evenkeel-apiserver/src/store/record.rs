@@ -32,13 +32,13 @@ struct CachedMessage {
 
 /// The offsets of the parts of a record.
 #[derive(Clone, Copy, Debug)]
-struct Layout {
+pub(super) struct Layout {
     /// The first byte after `"apiVersion":"…",`.
-    body: u32,
+    pub(super) body: u32,
     /// The value of `metadata`.
-    metadata: (u32, u32),
+    pub(super) metadata: (u32, u32),
     /// The digits of `metadata.resourceVersion`.
-    version: (u32, u32),
+    pub(super) version: (u32, u32),
 }
 
 /// The values that are kept parsed beside the bytes.
@@ -63,6 +63,19 @@ impl Facts {
 }
 
 impl Record {
+    /// Returns a record from its stored parts; `None` if they do not fit each other.
+    pub(super) fn restored(bytes: Bytes, layout: Layout, revision: u64, facts: Facts) -> Option<Self> {
+        let has_version = bytes.get(range(layout.version))? == revision.to_string().as_bytes();
+        let fits = has_version && bytes.get(layout.body as usize..).is_some();
+        bytes.get(range(layout.metadata))?;
+        let is_inside = layout.metadata.0 <= layout.version.0 && layout.version.1 <= layout.metadata.1;
+        (fits && is_inside).then(|| Record { bytes, layout, revision, facts, protobuf: OnceLock::new() })
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        self.layout
+    }
+
     /// Returns the whole object in its stored version.
     pub(crate) fn json(&self) -> &Bytes {
         &self.bytes

@@ -29,6 +29,16 @@ pub(crate) struct Event {
 const EVENT_OVERHEAD: usize = 512;
 
 impl Event {
+    pub(super) fn new(
+        revision: u64,
+        key: Box<str>,
+        current: Option<Arc<Record>>,
+        previous: Option<Arc<Record>>,
+        at: Duration,
+    ) -> Self {
+        Event { revision, key, current, previous, at, json: Frames::default(), protobuf: OnceLock::new() }
+    }
+
     /// Returns the memory that the history keeps for this event: the object before the change, the frame with the object
     /// after it that the first watch encodes, and the event itself. The current object is not part of it: it belongs to
     /// the store as long as it is the latest, and to the next event afterwards.
@@ -64,6 +74,33 @@ impl Ring {
     /// Returns an empty history that starts after this revision.
     pub(super) fn new(floor: u64) -> Self {
         Ring { events: VecDeque::new(), bytes: 0, evicted: 0, floor }
+    }
+
+    /// Returns an empty history of which earlier events were evicted.
+    pub(super) fn restored(floor: u64, evicted: u64) -> Self {
+        Ring { events: VecDeque::new(), bytes: 0, evicted, floor }
+    }
+
+    /// Returns the revision of the newest evicted event.
+    pub(super) fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
+    /// Returns all events, oldest first.
+    pub(super) fn events(&self) -> impl Iterator<Item = &Arc<Event>> {
+        self.events.iter()
+    }
+
+    /// Returns whether the event of a revision is in the history.
+    pub(super) fn contains(&self, revision: u64) -> bool {
+        self.events.binary_search_by_key(&revision, |event| event.revision).is_ok()
+    }
+
+    /// Removes the newest event.
+    pub(super) fn pop(&mut self) {
+        if let Some(newest) = self.events.pop_back() {
+            self.bytes = self.bytes.saturating_sub(newest.bytes());
+        }
     }
 
     pub(super) fn floor(&self) -> u64 {

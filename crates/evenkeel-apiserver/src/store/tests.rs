@@ -285,9 +285,68 @@ fn sto_27_an_image_restores_everything_and_shares_the_objects() {
     assert_eq!(names(&list(&fork, Span::default(), At::Latest).unwrap()), ["a", "c"]);
     let shared = |store: &Store| store.list(&table(), Span::default(), At::Exactly(1), |_, _| true).unwrap().records;
     assert!(Arc::ptr_eq(&shared(&store)[0], &shared(&fork)[0]));
-    store.load(&image);
-    assert_eq!((store.revision(), names(&list(&store, Span::default(), At::Latest).unwrap())), (1, vec!["a".into()]));
+    store.replace(&image);
+    assert_eq!(names(&list(&store, Span::default(), At::Latest).unwrap()), ["a"]);
     assert!(cursor.watch_waker.is_closed(), "what the watch has seen never happened");
+}
+
+#[test]
+fn dur_012_a_replaced_content_is_above_all_issued_revisions() {
+    let store = Store::new(History::default());
+    put(&store, "ns/a", 1);
+    let image = store.image();
+    put(&store, "ns/a", 2);
+    let issued = put(&store, "ns/b", 2);
+    store.replace(&image);
+    assert_eq!(store.revision(), issued + 1);
+    for known in 0..=issued {
+        let refused = store.watch_from(&table(), Interest::All, known).unwrap_err();
+        assert_eq!(refused, Unavailable::Compacted { floor: issued + 1 });
+    }
+    let mut cursor = store.watch_from(&table(), Interest::All, issued + 1).unwrap();
+    assert_eq!(put(&store, "ns/c", 1), issued + 2);
+    assert_eq!(store.advance(&mut cursor, 9).unwrap().len(), 1);
+}
+
+#[test]
+fn dur_005_skipped_revisions_are_refused_and_earlier_ones_resume() {
+    let store = Store::new(History::default());
+    put(&store, "ns/a", 1);
+    let last = put(&store, "ns/a", 2);
+    store.raise(100);
+    store.raise(50);
+    assert_eq!(put(&store, "ns/a", 3), 101);
+    for lost in [last + 1, 99] {
+        let refused = store.watch_from(&table(), Interest::All, lost).unwrap_err();
+        assert_eq!(refused, Unavailable::Compacted { floor: 100 });
+        assert_eq!(list(&store, Span::default(), At::Exactly(lost)).unwrap_err(), refused);
+    }
+    for known in [last - 1, last, 100] {
+        let mut cursor = store.watch_from(&table(), Interest::All, known).unwrap();
+        let events = store.advance(&mut cursor, 9).unwrap();
+        assert_eq!(events.len(), if known < last { 2 } else { 1 }, "{known}");
+    }
+    let restored = Store::new(History::default());
+    restored.load(&store.image());
+    assert!(restored.watch_from(&table(), Interest::All, 99).is_err(), "an image remembers them");
+}
+
+#[test]
+fn dur_005_the_first_revision_follows_the_clock() {
+    let at = |text: &str| first_revision(text.parse().unwrap());
+    assert_eq!(at("2024-01-01T00:00:01.000002Z"), 1_000_002);
+    assert_eq!(at("1999-01-01T00:00:00Z"), 0, "a clock that is wrong by years is no error");
+    assert!(at("2300-01-01T00:00:00Z") < 1 << 53, "JavaScript clients can compare it");
+}
+
+#[test]
+fn wat_6_a_revision_that_was_never_issued_is_refused() {
+    let store = Store::new(History::default());
+    let now = put(&store, "ns/a", 1);
+    let refused = store.watch_from(&table(), Interest::All, now + 1).unwrap_err();
+    assert_eq!(refused, Unavailable::Future { current: now });
+    store.set_lag(1);
+    assert!(store.watch_from(&table(), Interest::All, now).is_ok(), "a replica reaches it");
 }
 
 #[test]
@@ -298,6 +357,7 @@ fn sto_27_an_image_contains_the_compaction() {
     let image = store.image();
     put(&store, "ns/a", 2);
     store.compact(2);
+    let store = Store::new(History::default());
     store.load(&image);
     let secrets: Arc<str> = "secrets".into();
     let page = store.list(&secrets, Span::default(), At::Any, |_, _| true).unwrap();

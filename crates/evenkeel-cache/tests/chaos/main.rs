@@ -12,6 +12,7 @@ mod faults;
 mod history;
 mod history_tests;
 mod net;
+mod restart;
 mod run;
 mod truth;
 

@@ -199,8 +199,8 @@ pub(crate) async fn run(scene: Scene) -> RunCounts {
     let mut random = fastrand::Rng::with_seed(scene.seed);
     let initial_objects = initial_objects();
     let base = initial_objects.revision;
-    let builder =
-        ApiServer::builder().in_process_only().history(HISTORY_LENGTH).snapshot(initial_objects.snapshot.clone());
+    let snapshot = initial_objects.snapshot.clone();
+    let builder = ApiServer::builder().in_process_only().history(HISTORY_LENGTH).snapshot(snapshot).first_revision(0);
     let server = Arc::new(builder.start().await.unwrap());
     tokio::task::yield_now().await;
     let tasks_before = Handle::current().metrics().num_alive_tasks();

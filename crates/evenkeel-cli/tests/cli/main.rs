@@ -6,6 +6,8 @@ mod bench_queue;
 mod commands;
 mod controller;
 mod demo;
+#[cfg(unix)]
+mod kill_rounds;
 mod kubectl;
 mod observe;
 mod process;

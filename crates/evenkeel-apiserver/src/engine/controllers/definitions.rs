@@ -37,6 +37,18 @@ impl ApiEngine {
         self.establish_waiting(&target, name, group);
     }
 
+    /// Serves the definitions of a store that was read from disk, in the order of their creation.
+    pub(crate) fn sync_all_definitions(&self) {
+        let page = self.store.list(TABLE, Span::default(), At::Latest, |_, _| true);
+        let records = page.map(|page| page.records).unwrap_or_default();
+        let created = |definition: &Value| object::text(definition, "creationTimestamp").to_owned();
+        let mut definitions: Vec<Value> = records.iter().map(|record| record.value()).collect();
+        definitions.sort_by_cached_key(created);
+        for definition in &definitions {
+            self.sync_definition(object::text(definition, "name"));
+        }
+    }
+
     /// Returns whether a definition is marked for deletion.
     pub(crate) fn is_definition_terminating(&self, name: &str) -> bool {
         self.store.get(TABLE, name).is_some_and(|record| record.facts.deleting)

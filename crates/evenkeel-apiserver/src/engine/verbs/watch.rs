@@ -66,6 +66,15 @@ impl ApiEngine {
         };
         let (present, cursor) = match opened {
             Ok(opened) => opened,
+            // A version that this server has not issued comes from another server or from before a restart with a clock
+            // that was set back. Every client lists again after 410.
+            Err(Unavailable::Future { current }) if !initial_events => {
+                let message = format!("too large resource version: {} ({current})", requested.unwrap_or_default());
+                return Ok(HandlerOutcome::Response(error_stream(
+                    &Status::expired(message),
+                    view.representation.media,
+                )));
+            }
             Err(Unavailable::Future { .. }) if !request.waited => {
                 return Ok(HandlerOutcome::AwaitRevision { revision: requested.unwrap_or_default() });
             }
@@ -269,7 +278,7 @@ impl WatchStream {
         if now >= self.deadline {
             self.ended = true;
         } else if self.ready.is_empty() && self.bookmark_at.is_some_and(|at| now >= at) {
-            // A watch that starts at a future revision sends nothing until the store reaches it (WAT-6).
+            // A watch that starts ahead of a lagging replica sends nothing until the replica reaches it (WAT-6).
             if self.cursor.revision <= self.engine.store.visible_revision() {
                 let bookmark = self.bookmark(false);
                 self.ready.push_back(bookmark);

@@ -1,0 +1,49 @@
+//! The durable form of a store: a log of its commits, and snapshots that replace old parts of the log.
+//!
+//! | where | what |
+//! |---|---|
+//! | `disk` | the file operations, as a trait |
+//! | `frame`, `entry` | the format of the files |
+//! | `recover` | from files to a store |
+//! | `log_writer`, `snapshot_file` | from commits to files |
+//! | `journal` | the queue and the thread between a store and its log |
+
+mod disk;
+mod entry;
+mod frame;
+mod journal;
+mod log_writer;
+mod recover;
+mod snapshot_file;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+pub(crate) use disk::{Disk, Folder, FolderError};
+pub(in crate::store) use journal::{Journal, JournalEntry, JournalObserver};
+pub(in crate::store) use log_writer::LogWriter;
+pub use recover::RecoveryError;
+pub(crate) use recover::{Recovered, recover};
+
+/// When a durable server syncs its log.
+///
+/// Under every policy a response and a watch event leave only after the write is handed to the operating system, so
+/// that a killed process loses nothing that a client has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fsync {
+    /// Every write is on stable storage before its response leaves. Writes that arrive during a sync share the next one.
+    Always,
+    /// As `Always`, but a sync waits this long for more writes to share it.
+    Group(Duration),
+    /// The operating system decides when to sync. A power loss may lose acknowledged writes; the revisions of those are
+    /// not issued again.
+    Never,
+}
+
+impl Default for Fsync {
+    /// Waits 5 ms for writes that share a sync.
+    fn default() -> Self {
+        Fsync::Group(Duration::from_millis(5))
+    }
+}

@@ -1,0 +1,149 @@
+//! Files: compaction, replaced content, salvage, and the lock of a folder.
+
+use super::*;
+use crate::store::durable::{Folder, FolderError};
+
+/// Starts a compaction and waits for its end.
+fn compact(store: &Store) {
+    store.compact_log(u64::MAX, 1);
+    change(store, "pods", "ns/after", Some("the compaction"));
+    settle(store).unwrap();
+}
+
+fn logs(disk: &MemoryDisk) -> Vec<String> {
+    disk.names().into_iter().filter(|name| !name.starts_with("snapshot-")).collect()
+}
+
+#[test]
+fn dur_009_a_compaction_keeps_the_content_and_removes_the_old_files() {
+    for seed in 0..10 {
+        let disk = MemoryDisk::default();
+        let store = open_with(&disk, Fsync::Always, 16).unwrap();
+        write_randomly(&store, seed, 200);
+        let long = disk.bytes("log-0000000001").len();
+        compact(&store);
+        write_randomly(&store, seed + 1, 20);
+        let expected = content(&store);
+        store.close_log();
+        assert_eq!(logs(&disk), ["log-0000000002"]);
+        let all: usize = disk.names().iter().map(|name| disk.bytes(name).len()).sum();
+        assert!(all < long, "{all} < {long}");
+        let again = open_with(&disk, Fsync::Always, 16).unwrap();
+        assert_eq!(content(&again), expected, "seed {seed}");
+    }
+}
+
+#[test]
+fn dur_009_an_interrupted_compaction_loses_nothing() {
+    let disk = MemoryDisk::default();
+    let store = open_with(&disk, Fsync::Never, 16).unwrap();
+    write_randomly(&store, 1, 100);
+    let old = disk.bytes("log-0000000001");
+    compact(&store);
+    write_randomly(&store, 2, 10);
+    let expected = content(&store);
+    store.close_log();
+    let snapshot = disk.bytes("snapshot-0000000002");
+
+    // Before the snapshot is complete: both logs, and a part of the snapshot.
+    let interrupted = disk.after_kill();
+    interrupted.put("log-0000000001", old.clone());
+    crate::store::durable::disk::Disk::remove(&interrupted, "snapshot-0000000002").unwrap();
+    interrupted.put("snapshot-0000000002.tmp", snapshot[..snapshot.len() / 2].to_vec());
+    assert_eq!(content(&open_with(&interrupted, Fsync::Never, 16).unwrap()), expected);
+    assert_eq!(interrupted.names(), ["log-0000000001", "log-0000000002"]);
+
+    // After it, before the old log is removed.
+    let interrupted = disk.after_kill();
+    interrupted.put("log-0000000001", old);
+    assert_eq!(content(&open_with(&interrupted, Fsync::Never, 16).unwrap()), expected);
+    assert_eq!(interrupted.names(), ["log-0000000002", "snapshot-0000000002"]);
+}
+
+#[test]
+fn dur_009_a_compaction_without_space_leaves_the_old_files() {
+    let disk = MemoryDisk::default();
+    let store = open(&disk);
+    write_randomly(&store, 1, 200);
+    disk.set_no_space_for("snapshot-");
+    compact(&store);
+    let expected = content(&store);
+    store.close_log();
+    let names = disk.names();
+    assert!(names.contains(&"log-0000000001".into()) && names.contains(&"log-0000000002".into()), "{names:?}");
+    assert_eq!(content(&open(&disk.after_kill())), expected);
+}
+
+#[test]
+fn dur_010_a_missing_log_is_refused() {
+    let disk = MemoryDisk::default();
+    let store = open(&disk);
+    write_randomly(&store, 1, 20);
+    compact(&store);
+    compact(&store);
+    store.close_log();
+    crate::store::durable::disk::Disk::remove(&disk, "log-0000000003").unwrap();
+    disk.put("log-0000000004", Vec::new());
+    assert!(matches!(open_with(&disk, Fsync::Always, 64), Err(RecoveryError::Missing { .. })));
+}
+
+#[test]
+fn dur_012_a_replaced_content_is_there_after_a_restart() {
+    let disk = MemoryDisk::default();
+    let store = open(&disk);
+    write_randomly(&store, 1, 30);
+    let image = store.image();
+    write_randomly(&store, 2, 30);
+    store.replace(&image);
+    change(&store, "pods", "ns/after", Some("the replacement"));
+    settle(&store).unwrap();
+    let expected = content(&store);
+    assert_eq!(content(&open(&disk.after_power_loss())), expected);
+    assert_eq!(disk.names(), ["log-0000000002", "snapshot-0000000002"]);
+}
+
+#[test]
+fn dur_010_salvage_starts_from_the_last_good_record() {
+    let disk = MemoryDisk::default();
+    let store = open(&disk);
+    let mut states = Vec::new();
+    for number in 0..10 {
+        change(&store, "pods", &format!("ns/o{number}"), Some("data"));
+        settle(&store).unwrap();
+        states.push((disk.bytes("log-0000000001").len(), content(&store), store.revision()));
+    }
+    let issued = store.revision();
+    let (end, expected, revision) = &states[4];
+    let damaged = disk.after_kill();
+    let mut bytes = disk.bytes("log-0000000001");
+    bytes[end + 30] ^= 1;
+    damaged.put("log-0000000001", bytes);
+    match open_with(&damaged, Fsync::Always, 4096) {
+        Err(RecoveryError::Damaged { offset, last_good, lost, .. }) => {
+            assert_eq!((offset, last_good, lost), (*end as u64, *revision, issued - revision));
+        }
+        other => panic!("{other:?}"),
+    }
+    let salvage = |disk: &MemoryDisk| {
+        Store::open(History::default(), Arc::new(disk.clone()), Fsync::Always, true, Arc::default()).unwrap().store
+    };
+    let salvaged = salvage(&damaged);
+    assert_eq!(&content(&salvaged), expected);
+    assert!(salvaged.revision() > issued, "the lost revisions are not issued again");
+    assert!(damaged.names().contains(&"log-0000000001.damaged".into()));
+    drop(salvaged);
+    assert_eq!(&content(&open(&damaged)), expected, "the next start is an ordinary one");
+}
+
+#[test]
+fn dur_010_a_second_process_is_refused_and_learns_who_holds_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let first = Folder::open(&path).unwrap();
+    match Folder::open(&path) {
+        Err(FolderError::InUse(holder)) => assert_eq!(holder, Some(std::process::id())),
+        other => panic!("{other:?}"),
+    }
+    drop(first);
+    Folder::open(&path).unwrap();
+}
