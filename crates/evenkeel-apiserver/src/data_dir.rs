@@ -42,8 +42,8 @@ pub enum DataDirError {
         /// What is wrong with the content.
         source: RecoveryError,
     },
-    /// The directory has content, and a snapshot to start from was given, too.
-    #[error("{} has content: start without the snapshot, or use an empty directory", path.display())]
+    /// The directory has content, and a snapshot or a backup to start from was given, too.
+    #[error("{} has content: start without the snapshot or backup, or use an empty directory", path.display())]
     NotEmpty {
         /// The directory.
         path: PathBuf,

@@ -33,6 +33,7 @@ use crate::listener::{FaultEndpoint, Handler, RequestLog, RequestRecord};
 use crate::logs::PodLogs;
 use crate::memory::{Memory, MemoryStats};
 use crate::metrics::Metrics;
+use crate::store::durable::read_backup;
 use crate::store::{Fsync, StoreStats, first_revision};
 use crate::token_file::{self, TokenFileError};
 use crate::version::ServerVersion;
@@ -130,6 +131,7 @@ pub struct Builder {
     settings: Settings,
     first_revision: Option<u64>,
     data_dir: Option<DataDir>,
+    backup: Option<PathBuf>,
     crd_dirs: Vec<PathBuf>,
     pub(crate) audit: AuditSettings,
 }
@@ -159,6 +161,7 @@ impl ApiServer {
             settings: Settings::default(),
             first_revision: None,
             data_dir: None,
+            backup: None,
             crd_dirs: Vec::new(),
             audit: AuditSettings::default(),
         }
@@ -285,6 +288,16 @@ impl ApiServer {
     /// resource version receives 410 and relists. Objects keep the resource versions of the snapshot.
     pub fn restore(&self, snapshot: &Snapshot) {
         self.shared.handler.restore(snapshot);
+    }
+
+    /// Writes the content of one revision to a file for [`Builder::restore_backup`], while requests go on. Returns the
+    /// revision. The file is readable by its owner only and appears when it is complete.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be written. An existing file is unchanged then.
+    pub async fn backup(&self, path: impl Into<PathBuf>) -> io::Result<u64> {
+        let (handler, path) = (Arc::clone(&self.shared.handler), path.into());
+        tokio::task::spawn_blocking(move || handler.backup(&path)).await.map_err(io::Error::other)?
     }
 
     /// Returns a builder for an independent server that starts with the current content of this one, at the same
@@ -555,6 +568,13 @@ impl Builder {
         self
     }
 
+    /// Starts with the content of an [`ApiServer::backup`], in memory or in an empty [`Builder::data_dir`]. The revision is
+    /// raised by a billion and the history is dropped: clients of the original receive 410 and relist.
+    pub fn restore_backup(mut self, path: impl Into<PathBuf>) -> Self {
+        self.backup = Some(path.into());
+        self
+    }
+
     /// Starts at this revision, or at that of the snapshot if it is higher. Resource versions of tests become predictable.
     ///
     /// By default a server starts at the microseconds since 2024 on the clock of its [`Env`]. A server that is restarted
@@ -601,7 +621,7 @@ impl Builder {
         let mut key = [0; 64];
         provider().secure_random.fill(&mut key).map_err(|_| StartError::Randomness)?;
         if let Some(data_dir) = self.data_dir.clone().filter(|data_dir| !data_dir.path.as_os_str().is_empty()) {
-            let (history, has_snapshot) = (settings.history, settings.snapshot.is_some());
+            let (history, has_snapshot) = (settings.history, settings.snapshot.is_some() || self.backup.is_some());
             let memory = Arc::clone(&settings.memory);
             let opening = tokio::task::spawn_blocking(move || {
                 let opened = data_dir.open(history, memory)?;
@@ -614,6 +634,13 @@ impl Builder {
             let (opened, kept) = opening.await.map_err(|_| StartError::Cancelled)??;
             settings.opened = Some(Arc::new(opened));
             key = kept;
+        }
+        if let Some(path) = self.backup.take() {
+            let history = settings.history;
+            let reading = tokio::task::spawn_blocking(move || {
+                read_backup(&path, history).map_err(|source| DataDirError::Recovery { path, source })
+            });
+            settings.backup = Some(reading.await.map_err(|_| StartError::Cancelled)??);
         }
         settings.signing_key = Some(SigningKey(key));
         settings.static_tokens = self.static_tokens();

@@ -84,6 +84,9 @@ pub(crate) struct Arguments {
     /// Start from the last good record if the data folder is damaged
     #[arg(long, requires = "data_dir")]
     salvage: bool,
+    /// Start with the content of a backup, in memory or in an empty data folder
+    #[arg(long, value_name = "FILE")]
+    restore: Option<PathBuf>,
     /// Install the custom resource definitions in this folder before the first request
     #[arg(long, value_name = "FOLDER")]
     crd_dir: Option<PathBuf>,
@@ -173,6 +176,9 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     }
     if let Some(folder) = arguments.data_dir {
         builder = builder.data_dir(folder).fsync(arguments.fsync.unwrap_or_default()).salvage(arguments.salvage);
+    }
+    if let Some(backup) = arguments.restore {
+        builder = builder.restore_backup(backup);
     }
     if let Some(folder) = arguments.crd_dir {
         builder = builder.crd_dir(folder);

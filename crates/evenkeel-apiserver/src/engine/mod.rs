@@ -33,6 +33,8 @@ mod view;
 mod weight;
 
 use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -111,6 +113,8 @@ pub(crate) struct Settings {
     pub(crate) snapshot: Option<Snapshot>,
     /// The least revision to start at. A store with content continues at its own.
     pub(crate) first_revision: u64,
+    /// The content of a backup to start from.
+    pub(crate) backup: Option<Image>,
     /// The store of a data directory.
     pub(crate) opened: Option<Arc<OpenedStore>>,
     /// The signing key of service-account tokens. Without one, the key is drawn from the randomness of the `Env`, which
@@ -133,6 +137,7 @@ impl Default for Settings {
             version: ServerVersion::default(),
             snapshot: None,
             first_revision: 0,
+            backup: None,
             opened: None,
             signing_key: None,
             static_tokens: Tokens::default(),
@@ -178,7 +183,7 @@ impl ApiEngine {
     /// Returns an engine with the initial namespaces or the objects of a snapshot. Fresh engines with the same first
     /// revision are at the same revision (STO-1).
     pub(crate) fn new(mut settings: Settings, env: Arc<dyn Env>) -> Arc<Self> {
-        let snapshot = settings.snapshot.take();
+        let (snapshot, backup) = (settings.snapshot.take(), settings.backup.take());
         settings.history.bytes = settings.history.bytes.min(settings.memory.history_limit());
         let opened = settings.opened.take();
         let has_content = opened.as_ref().is_some_and(|opened| !opened.empty);
@@ -203,13 +208,18 @@ impl ApiEngine {
             next_expiry: Mutex::default(),
             slow: SlowResources::default(),
         });
-        match snapshot {
+        match (snapshot, backup) {
             _ if has_content => engine.resume(),
-            Some(snapshot) => {
+            (_, Some(backup)) => {
+                engine.store.load(&backup);
+                engine.store.raise(engine.settings.first_revision);
+                engine.resume();
+            }
+            (Some(snapshot), None) => {
                 engine.restore_with(&snapshot, Store::load);
                 engine.store.raise(engine.settings.first_revision);
             }
-            None => {
+            (None, None) => {
                 engine.store.raise(engine.settings.first_revision);
                 engine.seed();
             }
@@ -298,6 +308,10 @@ impl Handler for Arc<ApiEngine> {
 
     fn is_durable(&self) -> bool {
         self.store.is_durable()
+    }
+
+    fn backup(&self, path: &Path) -> io::Result<u64> {
+        self.store.backup(path)
     }
 
     fn close_storage(&self) {

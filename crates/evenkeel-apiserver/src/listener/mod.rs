@@ -31,6 +31,8 @@ mod stall;
 mod tests;
 pub(crate) mod tls;
 
+use std::io;
+use std::path::Path;
 use std::task::{Context, Poll};
 
 use evenkeel_core::Status;
@@ -69,6 +71,11 @@ pub(crate) trait Handler: Send + Sync + 'static {
     /// Returns whether the store is on disk.
     fn is_durable(&self) -> bool {
         false
+    }
+
+    /// Writes the content of the store to a file. Returns its revision.
+    fn backup(&self, _path: &Path) -> io::Result<u64> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Writes what is queued for the disk and refuses writes from now on. Blocks until it is written.

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use super::durable::{
-    Disk, Fsync, Journal, JournalEntry, JournalObserver, LogWriter, Recovered, RecoveryError, recover,
+    Disk, Fsync, Journal, JournalEntry, JournalObserver, LogWriter, Recovered, RecoveryError, recover, write_backup,
 };
 use super::interest::Watchers;
 use super::revision_waiters::RevisionWaiters;
@@ -167,6 +168,13 @@ impl Store {
             return Err(WriteRefusal::ReadOnly(Arc::clone(reason)));
         }
         if journal.is_full() { Err(WriteRefusal::Behind) } else { Ok(()) }
+    }
+
+    /// Writes the content of now to a file. Returns its revision.
+    pub(crate) fn backup(&self, path: &Path) -> io::Result<u64> {
+        let image = self.image();
+        write_backup(path, &image)?;
+        Ok(image.revision)
     }
 
     /// Writes what is queued, marks the log as cleanly closed, and takes no writes from now on.

@@ -4,10 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use evenkeel_apiserver::{Action, ApiServer, ExpireForm, Rule, Snapshot, WatchAction};
-use evenkeel_client::Patch;
 use evenkeel_core::{Reason, Status, StatusDetails};
-use k8s_openapi::api::core::v1::Namespace;
-use serde_json::json;
 use tokio::sync::RwLock;
 use tokio::time::sleep;
 

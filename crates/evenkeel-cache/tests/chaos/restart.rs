@@ -52,7 +52,8 @@ async fn restart(first: Builder, second: Builder) -> Vec<String> {
     let client = ClientBuilder::service(config, address.clone()).build().unwrap();
     let source = ApiSource::new(client.api::<ConfigMap>());
     let info = Arc::clone(source.resource());
-    let informer = SharedInformer::new(source, &info, InformerOptions::new().on_error(|_| {}));
+    let informer: SharedInformer<ConfigMap> =
+        SharedInformer::new(source, &info, InformerOptions::new().on_error(|_| {}));
     let _running = informer.start();
     informer.synced().await.unwrap();
     drop(server);

@@ -116,8 +116,8 @@ impl Rounds {
         for map in &list.items {
             let value = map.typed().unwrap();
             let number = value.data.as_ref().and_then(|data| data.get("n")?.parse::<u64>().ok());
-            found.insert(map.name().to_owned(), number);
-            versions.insert(map.name().to_owned(), map.resource_version().as_str().parse::<u64>().unwrap());
+            found.insert(map.key().name().to_owned(), number);
+            versions.insert(map.key().name().to_owned(), map.resource_version().to_string().parse::<u64>().unwrap());
         }
         let mut objects = self.truth.objects.lock().unwrap();
         for (name, known) in objects.iter_mut() {
@@ -127,7 +127,7 @@ impl Rounds {
             *known = Known { acknowledged: present, pending: None };
         }
         assert!(found.keys().all(|name| objects.contains_key(name)), "an object that no client created");
-        let now = list.resource_version.as_str().parse::<u64>().unwrap();
+        let now = list.resource_version().to_string().parse::<u64>().unwrap();
         let highest = self.truth.versions.lock().unwrap().iter().max().copied().unwrap_or(0);
         assert!(now >= highest, "round {round}: the server is at {now}, and a client has seen {highest}");
         (versions, now)
@@ -148,12 +148,12 @@ async fn write_once(client: &Client, truth: &Truth, name: &str, writer: u64, num
         (false, _) => {
             let map = json!({"metadata": {"name": name, "namespace": "default"}, "data": {"n": number.to_string()}});
             let created = maps.create(&serde_json::from_value(map).unwrap()).await;
-            created.map(|map| Some(map.resource_version().as_str().to_owned()))
+            created.map(|map| Some(map.resource_version().to_string()))
         }
         (true, Some(number)) => {
             let patch = Patch::merge(&json!({"data": {"n": number.to_string()}}));
             let changed = maps.patch(name, &patch).await;
-            changed.map(|map| Some(map.resource_version().as_str().to_owned()))
+            changed.map(|map| Some(map.resource_version().to_string()))
         }
         (true, None) => maps.delete(name).await.map(|_| None),
     };
@@ -201,7 +201,8 @@ impl Informer {
     fn start(client: &Client) -> Self {
         let source = ApiSource::new(client.api::<ConfigMap>());
         let info = Arc::clone(source.resource());
-        let informer = SharedInformer::new(source, &info, InformerOptions::new().on_error(|_| {}));
+        let informer: SharedInformer<ConfigMap> =
+            SharedInformer::new(source, &info, InformerOptions::new().on_error(|_| {}));
         let seen = Arc::new(Mutex::new(BTreeMap::new()));
         let notified = Arc::new(Notify::new());
         let (record, notify) = (Arc::clone(&seen), Arc::clone(&notified));
@@ -209,8 +210,8 @@ impl Informer {
             let mut seen = record.lock().unwrap();
             match &event {
                 Event::Add { object, .. } | Event::Update { new: object, .. } => {
-                    let version = object.resource_version().as_str().parse::<u64>().unwrap();
-                    let before = seen.insert(object.name().to_owned(), version);
+                    let version = object.resource_version().to_string().parse::<u64>().unwrap();
+                    let before = seen.insert(object.key().name().to_owned(), version);
                     assert!(before.is_none_or(|before| before <= version), "{before:?} before {version}");
                 }
                 Event::Delete(deleted) => {
@@ -271,7 +272,8 @@ async fn dur_003_dur_011_acknowledged_writes_survive_kill_torn_records_and_a_ful
             }
             run.client.api::<ConfigMap>().namespace("default").list(&ListParams::default()).await.unwrap();
         } else {
-            run.acknowledged(100 + run.random(400)).await;
+            let enough = 100 + run.random(400);
+            run.acknowledged(enough).await;
         }
         server.kill().unwrap();
         server.wait().unwrap();

@@ -47,8 +47,8 @@ pub(super) fn write_all(file: &mut dyn LogFile, mut bytes: &[u8]) -> io::Result<
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
-    /// Held until the folder is dropped: only one process writes to it.
-    _lock: File,
+    /// Held until the folder is dropped: only one process writes to a data directory.
+    _lock: Option<File>,
 }
 
 const LOCK: &str = "lock";
@@ -62,6 +62,12 @@ pub(crate) enum FolderError {
 }
 
 impl Folder {
+    /// Returns an existing folder without locking it, for a single file.
+    pub(super) fn unlocked(path: &Path) -> Self {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        Folder { path: path.to_owned(), _lock: None }
+    }
+
     /// Opens a folder, creates it if absent, and locks it for this process.
     pub(crate) fn open(path: &Path) -> Result<Self, FolderError> {
         let mut builder = fs::DirBuilder::new();
@@ -81,7 +87,7 @@ impl Folder {
         }
         let written = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
         written.map_err(FolderError::Io)?;
-        Ok(Folder { path: path.to_owned(), _lock: lock })
+        Ok(Folder { path: path.to_owned(), _lock: Some(lock) })
     }
 }
 

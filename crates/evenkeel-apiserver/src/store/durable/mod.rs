@@ -3,11 +3,13 @@
 //! | where | what |
 //! |---|---|
 //! | `disk` | the file operations, as a trait |
+//! | `backup` | the content in one file |
 //! | `frame`, `entry` | the format of the files |
 //! | `recover` | from files to a store |
 //! | `log_writer`, `snapshot_file` | from commits to files |
 //! | `journal` | the queue and the thread between a store and its log |
 
+mod backup;
 mod disk;
 mod entry;
 mod frame;
@@ -20,6 +22,8 @@ mod tests;
 
 use std::time::Duration;
 
+pub(crate) use backup::read_backup;
+pub(in crate::store) use backup::write_backup;
 pub(crate) use disk::{Disk, Folder, FolderError};
 pub(in crate::store) use journal::{Journal, JournalEntry, JournalObserver};
 pub(in crate::store) use log_writer::LogWriter;

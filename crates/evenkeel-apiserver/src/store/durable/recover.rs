@@ -103,15 +103,7 @@ pub(crate) fn recover(disk: &dyn Disk, history: History, salvage: bool) -> Resul
     }
     let newest = snapshots.last().copied();
     let first = newest.unwrap_or(1);
-    let mut reader = Reader {
-        disk,
-        history,
-        salvage,
-        replay: Replay::default(),
-        log_bytes: 0,
-        salvaged: None,
-        set_aside: Vec::new(),
-    };
+    let mut reader = Reader::new(disk, history, salvage);
     if let Some(number) = newest {
         reader.read_file(&snapshot_name(number), false)?;
     }
@@ -149,6 +141,13 @@ pub(crate) fn recover(disk: &dyn Disk, history: History, salvage: bool) -> Resul
     Ok(Recovered { state, sequence, log_bytes, bound, empty, set_aside })
 }
 
+/// Reads one snapshot.
+pub(super) fn read_snapshot(disk: &dyn Disk, name: &str, history: History) -> Result<StoreState, RecoveryError> {
+    let mut reader = Reader::new(disk, history, false);
+    reader.read_file(name, false)?;
+    Ok(reader.replay.state)
+}
+
 fn io_error(file: &str) -> impl FnOnce(io::Error) -> RecoveryError {
     let file = file.to_owned();
     move |source| RecoveryError::Io { file, source }
@@ -164,7 +163,12 @@ struct Reader<'a> {
     set_aside: Vec<String>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn new(disk: &'a dyn Disk, history: History, salvage: bool) -> Self {
+        let (replay, set_aside) = (Replay::default(), Vec::new());
+        Reader { disk, history, salvage, replay, log_bytes: 0, salvaged: None, set_aside }
+    }
+
     fn read_file(&mut self, name: &str, may_be_torn: bool) -> Result<(), RecoveryError> {
         let file = self.disk.read(name).map_err(io_error(name))?;
         let mut bytes = 0;
