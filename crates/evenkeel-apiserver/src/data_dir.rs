@@ -51,7 +51,7 @@ pub enum DataDirError {
 }
 
 /// The settings of a data directory.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct DataDir {
     pub(crate) path: PathBuf,
     pub(crate) fsync: Fsync,
