@@ -54,9 +54,11 @@ pub(in crate::store) trait JournalObserver: Send + 'static {
 /// The queue and the thread of the log. Dropping it writes what is queued and stops the thread.
 pub(in crate::store) struct Journal {
     shared: Arc<JournalShared>,
-    /// The thread, and the disk: its lock is held until the journal is closed, also after a failure.
-    running: Mutex<Option<(JoinHandle<()>, Arc<dyn Disk>)>>,
+    running: Mutex<Option<RunningLog>>,
 }
+
+/// The thread, and the disk, whose lock is held until the journal is closed, also after a failure.
+type RunningLog = (JoinHandle<()>, Arc<dyn Disk>);
 
 impl std::fmt::Debug for Journal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -64,7 +64,7 @@ fn write_randomly(store: &Store, seed: u64, writes: u64) {
         let table = TABLES[(chance % 3) as usize];
         let key = format!("ns/o{}", (chance >> 8) % 7);
         let data = "x".repeat(((chance >> 16) % 50) as usize);
-        change(store, table, &key, if (chance >> 32) % 4 == 0 { None } else { Some(&data) });
+        change(store, table, &key, if (chance >> 32).is_multiple_of(4) { None } else { Some(&data) });
     }
     settle(store).unwrap();
 }
