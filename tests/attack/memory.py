@@ -132,7 +132,10 @@ def bodies(server, scale):
                         pending[stream] -= size
                         if not pending[stream]:
                             del pending[stream]
-                received += connection.recv(1 << 16)
+                data = connection.recv(1 << 16)
+                if not data:
+                    break
+                received += data
                 while len(received) >= 9:
                     length = int.from_bytes(received[:3], "big")
                     if len(received) < 9 + length:
