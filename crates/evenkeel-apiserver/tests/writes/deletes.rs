@@ -339,7 +339,8 @@ async fn del_13_del_14_collection_deletes() {
         api.delete(&format!("{CONFIG_MAPS}?resourceVersion={before}&resourceVersionMatch=Exact")).await.expect(200);
     assert_eq!(names(&deleted), ["held"], "the objects at that revision");
     api.delete(&format!("{CONFIG_MAPS}?resourceVersion=soon")).await.refusal(400, "BadRequest");
-    api.delete(&format!("{CONFIG_MAPS}?resourceVersion=9999")).await.refusal(504, "Timeout");
+    let future = api.revision(CONFIG_MAPS).await + 1000;
+    api.delete(&format!("{CONFIG_MAPS}?resourceVersion={future}")).await.refusal(504, "Timeout");
     api.delete(&format!("{CONFIG_MAPS}?continue=x")).await.refusal(400, "BadRequest");
     api.get(&format!("{CONFIG_MAPS}/late")).await.expect(200);
 }

@@ -151,9 +151,10 @@ async fn err_11_err_12_versions_of_the_past_and_of_the_future() {
     let page = api.get(&format!("{CONFIG_MAPS}?limit=1&continue={next}")).await.expect(200);
     assert_eq!(page["items"][0]["metadata"]["name"], "b", "an inconsistent list continues where the old one ended");
     let now = api.revision(CONFIG_MAPS).await;
-    let refused = api.get(&format!("{CONFIG_MAPS}?resourceVersion=1000")).await;
+    let future = now + 1000;
+    let refused = api.get(&format!("{CONFIG_MAPS}?resourceVersion={future}")).await;
     let message = refused.refusal(504, "Timeout");
-    assert_eq!(message, format!("Timeout: Too large resource version: 1000, current: {now}"));
+    assert_eq!(message, format!("Timeout: Too large resource version: {future}, current: {now}"));
     assert_eq!(
         details(&refused),
         &json!({"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
