@@ -72,11 +72,13 @@ async fn a_token_authenticates_and_a_wrong_one_is_an_error() {
 #[tokio::test]
 async fn without_credentials_a_client_is_anonymous() {
     let server = ApiServer::builder().tls().anonymous(true).start().await.unwrap();
-    let anonymous = whoami(&Client::new(without_credentials(&server)).unwrap()).await.unwrap();
-    assert_eq!(anonymous.name, "system:anonymous");
+    let without = without_credentials(&server);
     // The same from the administrator's configuration, without its credentials.
-    let anonymous = whoami(&Client::new(config(&server).anonymous()).unwrap()).await.unwrap();
-    assert_eq!(anonymous.name, "system:anonymous");
+    for config in [without, config(&server).anonymous()] {
+        let error = whoami(&Client::new(config).unwrap()).await.err().unwrap();
+        assert!(error.is_forbidden(), "{error}");
+        assert!(error.to_string().contains("User \"system:anonymous\" cannot create"), "{error}");
+    }
     let strict = guarded(&[]).await;
     assert!(whoami(&Client::new(without_credentials(&strict)).unwrap()).await.err().unwrap().is_unauthorized());
 }

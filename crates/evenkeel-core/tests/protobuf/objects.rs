@@ -204,8 +204,10 @@ fn pb_039_a_list_of_every_kind_survives_any_size_of_chunk() {
             // There are no lists of some, such as reviews.
             continue;
         }
+        let (group, version) = protobuf.api_version().split_once('/').unwrap_or(("", protobuf.api_version()));
+        let info = Arc::new(ResourceInfo::new(group, version, protobuf.kind(), "any", true));
         for size in [1, 100, list.len()] {
-            let mut decoder = ListDecoder::<DynamicObject>::new(Codec::Protobuf, info());
+            let mut decoder = ListDecoder::<DynamicObject>::new(Codec::Protobuf, Arc::clone(&info));
             let mut read = Vec::new();
             for chunk in list.chunks(size) {
                 decoder.push(chunk.to_vec().into());

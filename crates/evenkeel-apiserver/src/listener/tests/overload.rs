@@ -21,7 +21,7 @@ const LONG: &str = "GET /long HTTP/1.1\nHost: localhost\nConnection: close\n\n";
 const READY: &str = "GET /readyz HTTP/1.1\nHost: localhost\nConnection: close\n\n";
 
 #[tokio::test]
-async fn expensive_requests_delay_no_other_request() {
+async fn bud_12_expensive_requests_delay_no_other_request() {
     let (server, fake) = start(ApiServer::builder()).await;
     let server = Arc::new(server);
     let mut expensive = JoinSet::new();
