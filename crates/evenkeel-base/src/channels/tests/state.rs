@@ -84,7 +84,7 @@ fn rcm_012_v4_has_no_message_that_closes_a_channel() {
 }
 
 #[test]
-fn rcm_013_a_large_write_is_split_into_chunks_of_32_kib() {
+fn rcm_013_rcm_023_a_large_write_is_split_into_chunks_of_32_kib() {
     let mut state = SessionState::new(&client(ChannelProtocol::V5));
     assert_eq!(write(&mut state, STDIN, &[7; CHUNK + 1]), Poll::Ready(Ok(CHUNK)));
     assert_eq!(sent(&mut state)[0].len(), CHUNK + 1);
