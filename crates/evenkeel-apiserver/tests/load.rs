@@ -55,16 +55,15 @@ impl Connection {
             Request::builder().method(method).uri(path).header("host", "localhost").header("content-type", media);
         let body = body.map(Value::to_string).unwrap_or_default();
         self.0.ready().await.map_err(|_| Disconnected)?;
-        self.0.send_request(request.body(Full::new(Bytes::from(body))).unwrap()).await.map_err(|_| Disconnected)
+        let request = request.body(Full::new(Bytes::from(body))).unwrap();
+        let reply = self.0.send_request(request).await.map_err(|_| Disconnected)?;
+        // A server that shuts down refuses requests.
+        if reply.status() == 429 { Err(Disconnected) } else { Ok(reply) }
     }
 
     async fn json(&mut self, method: &str, path: &str, body: Option<&Value>) -> Result<(u16, Value), Disconnected> {
         let reply = self.send(method, path, body).await?;
         let code = reply.status().as_u16();
-        if code == 429 {
-            // The server shuts down.
-            return Err(Disconnected);
-        }
         let bytes = reply.into_body().collect().await.map_err(|_| Disconnected)?.to_bytes();
         Ok((code, serde_json::from_slice(&bytes).unwrap()))
     }
