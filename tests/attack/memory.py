@@ -167,7 +167,7 @@ def bodies(server, scale):
 
 
 def unread(server, path, accept, connections):
-    """Requests whose responses nobody reads."""
+    """Requests whose responses stay unread."""
     held = []
     for _ in range(connections):
         connection = Http1(server)
@@ -186,21 +186,21 @@ def config_maps(server, count=2000, size=20_000):
 
 
 def pretty(server, scale):
-    """Indented lists of 40 MB that nobody reads."""
+    """Unread indented lists of 40 MB."""
     config_maps(server)
     before = server.memory("VmRSS")
     return before, unread(server, "/api/v1/configmaps?pretty=true", "application/json", 30 * scale)
 
 
 def yaml(server, scale):
-    """YAML lists of 40 MB that nobody reads."""
+    """Unread YAML lists of 40 MB."""
     config_maps(server)
     before = server.memory("VmRSS")
     return before, unread(server, "/api/v1/configmaps", "application/yaml", 4 * scale)
 
 
 def table(server, scale):
-    """Tables of 30,000 namespaces that nobody reads."""
+    """Unread tables of 30,000 namespaces."""
     names = ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"n{index}"}} for index in range(30_000 * scale))
     create(server, "/api/v1/namespaces", names)
     before = server.memory("VmRSS")

@@ -33,7 +33,8 @@ use crate::store::StoreStats;
 
 /// A Kubernetes API server inside this process.
 ///
-/// It starts in milliseconds, needs no other binary, keeps everything in memory, and behaves like kube-apiserver.
+/// It starts in milliseconds, needs no other binary, keeps everything in memory unless it has a [`Builder::data_dir`], and
+/// behaves like kube-apiserver.
 /// [`ApiServer::start`] listens with plain HTTP on a free port of the loopback interface and treats every client as the
 /// administrator. [`ApiServer::builder`] offers TLS, tokens, another address, or no socket at all. The server accepts
 /// requests when the handle is returned.
@@ -41,8 +42,8 @@ use crate::store::StoreStats;
 /// Several servers in one process share nothing. A server runs on the tokio runtime that started it. Dropping the handle
 /// stops it: no task or socket survives. [`ApiServer::shutdown`] stops it gracefully and returns when it has stopped.
 ///
-/// This is a tool for tests and development. It generates real certificates and tokens at every start, but it is not
-/// hardened against hostile tenants.
+/// This is a tool for tests and development. It generates real certificates and tokens, and it has limits for memory, time
+/// and connections, but it is not hardened against hostile tenants.
 pub struct ApiServer {
     pub(crate) shared: Arc<ServerShared>,
     listening: Option<ListenerHandle>,

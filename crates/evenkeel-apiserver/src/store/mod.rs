@@ -21,16 +21,16 @@ mod interest;
 mod record;
 mod revision_waiters;
 mod ring;
+mod table;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
-use std::ops::Bound;
+use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use chain::{Chain, Version};
+use chain::Chain;
 use durability::Durability;
 pub(crate) use durability::{OpenedStore, WriteRefusal};
 pub use durable::{Fsync, RecoveryError};
@@ -42,7 +42,7 @@ pub(crate) use interest::{Interest, WatchWaker};
 pub(crate) use record::{Draft, Facts, Record};
 use revision_waiters::RevisionWaiters;
 pub(crate) use ring::Event;
-use ring::Ring;
+use table::Table;
 
 use crate::memory::Memory;
 
@@ -92,21 +92,6 @@ struct StoreState {
     durability: Durability,
     /// Requests that wait for a revision. Every tick wakes them all; a request that still waits registers again.
     waiting: RevisionWaiters,
-}
-
-#[derive(Debug)]
-struct Table {
-    objects: BTreeMap<Box<str>, Chain>,
-    /// Keys whose latest version is an object.
-    live: usize,
-    /// The bytes of those objects.
-    object_bytes: usize,
-    ring: Ring,
-    watchers: Arc<Watchers>,
-    /// Events since all watches were last woken.
-    since_wake_all: usize,
-    /// The bytes of those events.
-    bytes_since_wake_all: usize,
 }
 
 /// The precondition of a commit on its key.
@@ -664,96 +649,4 @@ impl Image {
 
 fn copy_tables(tables: &HashMap<Arc<str>, Table>) -> HashMap<Arc<str>, Table> {
     tables.iter().map(|(name, table)| (Arc::clone(name), table.copy())).collect()
-}
-
-impl Table {
-    /// Returns an empty table whose history starts at `floor`.
-    fn new(floor: u64) -> Self {
-        Table {
-            objects: BTreeMap::new(),
-            live: 0,
-            object_bytes: 0,
-            ring: Ring::new(floor),
-            watchers: Arc::new(Watchers::default()),
-            since_wake_all: 0,
-            bytes_since_wake_all: 0,
-        }
-    }
-
-    /// Returns a table with the same objects and history, without watches.
-    fn copy(&self) -> Self {
-        Table {
-            objects: self.objects.clone(),
-            live: self.live,
-            object_bytes: self.object_bytes,
-            ring: self.ring.clone(),
-            watchers: Arc::default(),
-            since_wake_all: 0,
-            bytes_since_wake_all: 0,
-        }
-    }
-
-    fn span<'a>(&'a self, span: Span<'a>) -> impl Iterator<Item = (&'a Box<str>, &'a Chain)> {
-        let from = match span.after {
-            Some(after) => Bound::Excluded(after),
-            None => Bound::Included(span.prefix),
-        };
-        self.objects.range::<str, _>((from, Bound::Unbounded)).take_while(move |(key, _)| key.starts_with(span.prefix))
-    }
-
-    fn apply(&mut self, event: &Arc<Event>, history: History) {
-        let version = match &event.current {
-            Some(record) => Version::Live(Arc::clone(record)),
-            None => Version::Tombstone(event.revision),
-        };
-        self.live = self.live + usize::from(event.current.is_some()) - usize::from(event.previous.is_some());
-        let length = |record: &Option<Arc<Record>>| record.as_ref().map_or(0, |record| record.json().len());
-        self.object_bytes = (self.object_bytes + length(&event.current)).saturating_sub(length(&event.previous));
-        match self.objects.get_mut(&event.key) {
-            Some(chain) => chain.push(version),
-            None => {
-                self.objects.insert(event.key.clone(), Chain::new(version));
-            }
-        }
-        self.ring.push(Arc::clone(event));
-        self.since_wake_all += 1;
-        self.bytes_since_wake_all += event.bytes();
-        while self.ring.len() > history.events && self.evict(|_| true) {}
-    }
-
-    /// Takes back the latest event.
-    fn undo(&mut self, event: &Event) {
-        let length = |record: &Option<Arc<Record>>| record.as_ref().map_or(0, |record| record.json().len());
-        self.live = self.live + usize::from(event.previous.is_some()) - usize::from(event.current.is_some());
-        self.object_bytes = (self.object_bytes + length(&event.previous)).saturating_sub(length(&event.current));
-        if self.objects.get_mut(&event.key).is_some_and(|chain| chain.pop(event.previous.as_ref())) {
-            self.objects.remove(&event.key);
-        }
-        self.ring.pop();
-    }
-
-    /// Returns whether to wake all watches, which happens twice per length of the ring, in events or in bytes. A watch that
-    /// no event concerns advances then, and does not expire like one that cannot keep up.
-    fn is_wake_all_due(&mut self, history: History) -> bool {
-        let due = self.since_wake_all >= (history.events / 2).max(1)
-            || self.bytes_since_wake_all >= (history.bytes / 8).max(1);
-        if due {
-            self.since_wake_all = 0;
-            self.bytes_since_wake_all = 0;
-        }
-        due
-    }
-
-    /// Evicts the oldest event if `is_expired` returns true, and the versions that only reads before it need.
-    fn evict(&mut self, is_expired: impl FnOnce(&Event) -> bool) -> bool {
-        let Some(event) = self.ring.evict_if(is_expired) else {
-            return false;
-        };
-        if let Some(chain) = self.objects.get_mut(&event.key)
-            && chain.trim(event.revision)
-        {
-            self.objects.remove(&event.key);
-        }
-        true
-    }
 }

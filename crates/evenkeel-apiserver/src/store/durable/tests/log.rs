@@ -164,10 +164,10 @@ fn dur_002_nothing_is_seen_before_it_is_synced() {
     let held = disk.hold_syncs();
     let revision = change(&store, "pods", "ns/a", Some("data")).unwrap();
     assert_eq!(store.unsynced_revision(), Some(revision));
-    let mut nobody = Context::from_waker(Waker::noop());
-    assert!(store.poll_durable(revision, false, &mut nobody).is_pending(), "the response waits");
+    let mut idle = Context::from_waker(Waker::noop());
+    assert!(store.poll_durable(revision, false, &mut idle).is_pending(), "the response waits");
     assert!(store.advance(&mut cursor, 9).unwrap().is_empty(), "the event waits");
-    assert!(store.poll_revision(revision, &mut nobody).is_pending());
+    assert!(store.poll_revision(revision, &mut idle).is_pending());
     drop(held);
     settle(&store).unwrap();
     assert_eq!(store.unsynced_revision(), None);
