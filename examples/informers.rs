@@ -1,4 +1,4 @@
-//! A shared informer: a cache, an index, handlers, and a read that includes one's own write. The watch closes repeatedly,
+//! A shared informer: a cache, an index, a view, handlers, and a read that includes one's own write. The watch closes repeatedly,
 //! without effect on the program.
 //!
 //! ```text
@@ -16,7 +16,20 @@ use evenkeel::LabelSelector;
 use evenkeel::apiserver::ApiServer;
 use evenkeel::k8s_openapi::api::core::v1::Pod;
 use evenkeel::prelude::*;
+use serde::Deserialize;
 use serde_json::json;
+
+/// The fields that this program reads often, decoded for every pod when it is stored.
+#[derive(Deserialize)]
+struct PodView {
+    spec: SpecView,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SpecView {
+    node_name: Option<String>,
+}
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -29,6 +42,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let informers = InformerFactory::builder(&client).namespace("default").build();
     let cache = informers.of::<Pod>();
     cache.add_indexes([Index::by_path("node", "spec.nodeName")?])?;
+    let view = cache.view::<PodView>();
     cache.add_handler(
         HandlerFuncs::new()
             .on_add(|pod: Obj<Pod>, initial| println!("  + {}{}", pod.key(), if initial { ", initial" } else { "" }))
@@ -60,6 +74,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let on_node_1 = cache.indexer().by_index("node", "node-1")?;
     println!("on node-1: {} pod", on_node_1.len());
     assert_eq!(on_node_1.len(), 1);
+
+    // By view: a pointer to the decoded fields, nothing is decoded.
+    for (pod, fields) in view.snapshot().iter() {
+        println!("{} runs on {:?}", pod.key(), fields.spec.node_name);
+    }
+    let web_2 = view.get(last.key())?.ok_or("web-2 is not in the cache")?;
+    assert_eq!(web_2.spec.node_name.as_deref(), Some("node-2"));
 
     // By labels, in memory, without a request.
     let web: LabelSelector = "app=web".parse()?;

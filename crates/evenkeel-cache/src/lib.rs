@@ -36,6 +36,7 @@
 //! - [`informer`]: [`SharedInformer`], which is all of these together, for any number of handlers.
 //! - [`handler`]: [`Handler`], the callback that receives [`Event`]s, and ready-made handlers.
 //! - [`lister`]: [`Lister`], reads of what an informer has.
+//! - [`view`]: [`View`], decoded values stored beside the objects, for hot reads.
 //! - `factory`: `InformerFactory`, one informer for each kind, with the feature `client`.
 //! - [`transform`]: what makes objects lighter before they are stored.
 //! - [`metrics`]: what is reported.
@@ -62,7 +63,7 @@
 //!
 //! # Deliberately absent
 //!
-//! - Objects are decoded into Rust types only on access: see [`Obj`].
+//! - Objects are decoded into Rust types only on access: see [`Obj`]. A [`View`] decodes fields when objects are stored.
 //! - The cache does not write to the API server.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -92,6 +93,7 @@ pub mod store;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod transform;
+pub mod view;
 
 pub use evenkeel_core::{Obj, ObjectKey, ResourceInfo, ResourceVersion};
 pub use event::{Deleted, Event};
@@ -102,6 +104,7 @@ pub use informer::{InformerOptions, Registration, RunningInformers, SharedInform
 pub use lister::{Lister, ListerKey, NamespaceLister};
 pub use source::ListerWatcher;
 pub use store::{Index, Indexer, Snapshot, Store};
+pub use view::{View, ViewEvent};
 
 use evenkeel_core::Untyped;
 

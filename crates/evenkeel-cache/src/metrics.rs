@@ -31,8 +31,10 @@
 //! | [`HANDLER_PENDING`] | pending notifications of a handler |
 //! | [`HANDLER_LAG`] | age of the oldest pending notification in seconds |
 //! | [`HANDLER_PANICS`] | panics of a handler |
+//! | [`VIEW_FAILURES`] | objects without a value in a view, with the label `view` |
 //!
-//! The recorder has to be there before the informer is made.
+//! The recorder has to be there before the informer is made. [`evenkeel_core::decoded_cache`] has the metrics of the values that
+//! `typed` decoded.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,7 +48,7 @@ use ::metrics::{
 
 pub use crate::informer::metrics::{
     CONSISTENCY_CHECKS, HANDLER_LAG, HANDLER_PANICS, HANDLER_PENDING, LATENCY_BUCKETS, PROCESSING_LATENCY,
-    QUEUED_ITEMS, STORE_BYTES, STORE_OBJECTS, STORE_RESOURCE_VERSION,
+    QUEUED_ITEMS, STORE_BYTES, STORE_OBJECTS, STORE_RESOURCE_VERSION, VIEW_FAILURES,
 };
 
 /// Counts lists.
@@ -77,6 +79,7 @@ pub const LAST_RECEIVED: &str = "reflector_last_received_timestamp_seconds";
 /// Describes the metrics to the recorder. Reflectors do this themselves.
 pub fn describe() {
     crate::informer::metrics::describe();
+    evenkeel_core::decoded_cache::describe();
     describe_counter!(LISTS, Unit::Count, "Lists, by reflector.");
     describe_histogram!(LIST_DURATION, Unit::Seconds, "Time until a list was complete.");
     describe_histogram!(ITEMS_PER_LIST, Unit::Count, "Objects per list.");

@@ -1,89 +1,212 @@
-//! [`DecodedCache`]: the bounded cache of decoded values that all objects of one [`ResourceInfo`](crate::ResourceInfo) share.
+//! The values that [`Obj::typed`](crate::Obj::typed) decoded, cached within a budget in bytes.
 //!
-//! A decoded pod takes five times the memory of its JSON, so caching every value would undo what encoded payloads save. Caching none
-//! would decode an object once per handler, and again on every reconcile of the same few objects. The cache therefore keeps the
-//! most recently used values. It is set-associative: an id maps to one of a few sets, each with its own lock and an LRU of its
-//! own, so that a hundred objects fit whatever their ids are and a lookup takes one lock with little contention.
+//! A decoded pod takes five times the memory of its JSON, so caching all values would undo what encoded payloads save. Caching none
+//! would decode an object once per handler, and again on every reconcile of the same objects.
+//!
+//! # Guarantees
+//!
+//! - All objects of the process share one budget: [`DEFAULT_BUDGET`], or what [`set_budget`] sets. The size of a value is estimated
+//!   from the size of its payload.
+//! - While all decoded values fit the budget, no object is decoded twice.
+//! - Beyond it, values are evicted by use. A value that was not read again since it was decoded is evicted before others, so that
+//!   reading all objects once does not evict those that are read often.
+//! - The value of a dropped object is dropped with it. A value that is larger than the budget is not cached.
+//!
+//! # Metrics
+//!
+//! | name | what |
+//! |---|---|
+//! | [`BYTES`] | estimated bytes of the cached values |
+//! | [`BUDGET_BYTES`] | the budget |
+//! | [`DECODES`] | objects that `typed` decoded |
+//! | [`EVICTIONS`] | values that were evicted. If it grows steadily, raise the budget, or read the objects through a view of the informer |
+
+mod shard;
 
 use std::any::Any;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The number of sets.
-const SETS: usize = 16;
-/// The number of values per set, chosen so that a hundred objects fit however unevenly they are spread. All sets together hold 256
-/// values per kind: eight megabytes for pods of a common size.
-const WAYS: usize = 16;
-/// The capacity.
-#[cfg(test)]
-pub(crate) const VALUES: usize = SETS * WAYS;
+use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
+
+use self::shard::{CacheShard, CachedValue};
+
+/// The default budget: 64 MiB, which is about two thousand decoded pods.
+pub const DEFAULT_BUDGET: usize = 64 << 20;
+
+/// Gauge of the estimated bytes of the cached values.
+pub const BYTES: &str = "decoded_cache_bytes";
+/// Gauge of the budget in bytes.
+pub const BUDGET_BYTES: &str = "decoded_cache_budget_bytes";
+/// Counts objects that `typed` decoded.
+pub const DECODES: &str = "decoded_cache_decodes_total";
+/// Counts values that were evicted to stay within the budget.
+pub const EVICTIONS: &str = "decoded_cache_evictions_total";
+
+/// The number of parts with a lock of their own.
+const SHARDS: usize = 16;
+/// What a value takes besides itself: its entry in the table and in a queue.
+const OVERHEAD: usize = 128;
 
 /// 2^64 divided by the golden ratio: the multiplier of Fibonacci hashing.
 pub(crate) const GOLDEN_RATIO: u64 = 0x9E37_79B9_7F4A_7C15;
 
-type DecodedValue = Arc<dyn Any + Send + Sync>;
-/// Ids and values, the most recently used first.
-type CacheSet = [Option<(u64, DecodedValue)>; WAYS];
+/// The cache of all objects of the process.
+pub(crate) static DECODED_CACHE: DecodedCache = DecodedCache::new(DEFAULT_BUDGET);
 
-/// The cache of one kind.
-#[derive(Default)]
+/// Sets the budget of the values that [`Obj::typed`](crate::Obj::typed) decodes, for all objects of the process. A smaller budget
+/// evicts values at once. Zero disables the cache: every call of `typed` decodes.
+///
+/// ```
+/// evenkeel_core::decoded_cache::set_budget(256 << 20); // for a program that decodes eight thousand pods repeatedly
+/// ```
+pub fn set_budget(bytes: usize) {
+    DECODED_CACHE.set_budget(bytes);
+}
+
+/// Describes the metrics to the recorder. Informers do this themselves.
+pub fn describe() {
+    describe_gauge!(BYTES, Unit::Bytes, "Estimated bytes of the cached values that typed() decoded.");
+    describe_gauge!(BUDGET_BYTES, Unit::Bytes, "Budget of the cached values that typed() decoded.");
+    describe_counter!(DECODES, Unit::Count, "Objects that typed() decoded.");
+    describe_counter!(EVICTIONS, Unit::Count, "Decoded values that were evicted to stay within the budget.");
+}
+
+/// A cache of decoded values. The address of an object identifies it: it is removed before its memory is reused.
 pub(crate) struct DecodedCache {
-    last_id: AtomicU64,
-    /// Allocated on first use: many infos never decode an object.
-    sets: OnceLock<Box<[Mutex<CacheSet>]>>,
+    shards: [Mutex<CacheShard>; SHARDS],
+    budget: AtomicUsize,
+    used: AtomicUsize,
 }
 
 impl DecodedCache {
-    /// Returns the id of a new object. Ids are never reused, so an entry cannot belong to another object.
-    pub(crate) fn next_id(&self) -> u64 {
-        self.last_id.fetch_add(1, Ordering::Relaxed)
+    const fn new(budget: usize) -> Self {
+        DecodedCache {
+            shards: [const { Mutex::new(CacheShard::new()) }; SHARDS],
+            budget: AtomicUsize::new(budget),
+            used: AtomicUsize::new(0),
+        }
     }
 
     /// Returns the cached value of an object, if it was decoded as `K`.
-    pub(crate) fn get<K: Any + Send + Sync>(&self, id: u64) -> Option<Arc<K>> {
-        let mut set = lock(self.sets.get()?, id)?;
-        let way = set.iter().position(|entry| has_id(entry, id))?;
-        set.get_mut(..=way)?.rotate_right(1);
-        let value = set.first()?.as_ref().map(|(_, value)| Arc::clone(value))?;
-        drop(set);
+    pub(crate) fn get<K: Any + Send + Sync>(&self, object: usize) -> Option<Arc<K>> {
+        if self.used() == 0 {
+            return None;
+        }
+        let value = Arc::clone(self.shard(shard_of(object)).get(object)?);
         value.downcast().ok()
     }
 
-    /// Caches a value, and evicts the least recently used one of its set.
-    pub(crate) fn put<K: Any + Send + Sync>(&self, id: u64, value: &Arc<K>) {
-        let sets = self.sets.get_or_init(|| (0..SETS).map(|_| Mutex::default()).collect());
-        let Some(mut set) = lock(sets, id) else { return };
-        // Another thread may have cached the object meanwhile, or another type of it: that entry is replaced.
-        let own = set.iter().position(|entry| has_id(entry, id));
-        let way = own.or_else(|| set.iter().position(Option::is_none)).unwrap_or(WAYS - 1);
-        if let Some(front) = set.get_mut(..=way) {
-            front.rotate_right(1);
+    /// Caches a value of about this size, and evicts others if it does not fit the budget.
+    pub(crate) fn put<K: Any + Send + Sync>(&self, object: usize, value: &Arc<K>, bytes: usize) {
+        let bytes = bytes.saturating_add(OVERHEAD);
+        let mut evicted = 0;
+        if bytes <= self.budget() {
+            let own = shard_of(object);
+            // Counted before another thread can evict it.
+            self.used.fetch_add(bytes, Ordering::Relaxed);
+            let mut shard = self.shard(own);
+            // Another thread may have cached the object meanwhile, or another type of it: that value is replaced.
+            let replaced = shard.remove(object);
+            shard.insert(object, CachedValue::new(Arc::clone(value) as Arc<_>, bytes));
+            drop(shard);
+            self.forget(replaced);
+            evicted = self.shrink(own, bytes);
         }
-        let evicted = set.first_mut().and_then(|first| first.replace((id, Arc::clone(value) as DecodedValue)));
-        drop(set);
-        // Dropped after the lock: dropping a large object takes longer than a lookup.
-        drop(evicted);
+        counter!(DECODES).increment(1);
+        counter!(EVICTIONS).increment(evicted);
+        self.publish();
     }
 
     /// Removes the value of a dropped object.
-    pub(crate) fn remove(&self, id: u64) {
-        let Some(mut set) = self.sets.get().and_then(|sets| lock(sets, id)) else { return };
-        let removed = set.iter_mut().find(|entry| has_id(entry, id)).and_then(Option::take);
-        drop(set);
-        drop(removed);
+    pub(crate) fn remove(&self, object: usize) {
+        // The objects of most programs are never decoded.
+        if self.used() == 0 {
+            return;
+        }
+        let removed = self.shard(shard_of(object)).remove(object);
+        if removed.is_some() {
+            self.forget(removed);
+            gauge!(BYTES).set(self.used() as f64);
+        }
+    }
+
+    fn set_budget(&self, bytes: usize) {
+        self.budget.store(bytes, Ordering::Relaxed);
+        let evicted = self.shrink(0, 0);
+        counter!(EVICTIONS).increment(evicted);
+        self.publish();
+    }
+
+    /// Evicts values until the budget is kept, after a value of `added` bytes came to the shard `own`. Returns the number of evicted
+    /// values.
+    fn shrink(&self, own: usize, added: usize) -> u64 {
+        let budget = self.budget();
+        let mut evicted = 0;
+        // Shards with more than their share first, which keeps them even.
+        let share = budget / SHARDS;
+        for shard in own..own + SHARDS {
+            let share = if shard == own { share.saturating_add(added) } else { share };
+            while self.used() > budget && self.evict(shard, share) {
+                evicted += 1;
+            }
+        }
+        // Then one value of each, if a large one was added, and of its own shard last.
+        let mut is_any = true;
+        while self.used() > budget && is_any {
+            is_any = false;
+            for shard in own + 1..own + SHARDS {
+                if self.used() > budget && self.evict(shard, 0) {
+                    is_any = true;
+                    evicted += 1;
+                }
+            }
+        }
+        while self.used() > budget && self.evict(own, 0) {
+            evicted += 1;
+        }
+        evicted
+    }
+
+    /// Evicts a value of a shard with more bytes than `share`. Returns whether it did.
+    fn evict(&self, shard: usize, share: usize) -> bool {
+        let mut shard = self.shard(shard);
+        let value = if shard.bytes() > share { shard.evict() } else { None };
+        // Dropped after the lock: dropping a large object takes longer than a lookup.
+        drop(shard);
+        let is_evicted = value.is_some();
+        self.forget(value);
+        is_evicted
+    }
+
+    fn forget(&self, value: Option<CachedValue>) {
+        if let Some(value) = value {
+            self.used.fetch_sub(value.bytes(), Ordering::Relaxed);
+        }
+    }
+
+    fn publish(&self) {
+        gauge!(BYTES).set(self.used() as f64);
+        gauge!(BUDGET_BYTES).set(self.budget() as f64);
+    }
+
+    fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    fn budget(&self) -> usize {
+        self.budget.load(Ordering::Relaxed)
+    }
+
+    fn shard(&self, index: usize) -> MutexGuard<'_, CacheShard> {
+        // No foreign code runs while a shard is locked.
+        self.shards[index % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn has_id(entry: &Option<(u64, DecodedValue)>, id: u64) -> bool {
-    entry.as_ref().is_some_and(|(owner, _)| *owner == id)
-}
-
-/// Locks the set of an id. The hash spreads ids over the sets whatever their pattern is.
-fn lock(sets: &[Mutex<CacheSet>], id: u64) -> Option<MutexGuard<'_, CacheSet>> {
-    let mut mixed = (id ^ (id >> 32)).wrapping_mul(GOLDEN_RATIO);
-    mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let index = mixed >> (u64::BITS - SETS.ilog2());
-    Some(sets.get(usize::try_from(index).ok()?)?.lock().unwrap_or_else(PoisonError::into_inner))
+/// Returns the shard of an object.
+fn shard_of(object: usize) -> usize {
+    (shard::hash(object) >> (u64::BITS - SHARDS.ilog2())) as usize
 }
 
 #[cfg(test)]

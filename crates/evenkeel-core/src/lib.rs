@@ -23,6 +23,7 @@
 //! | [`Status`], [`Reason`] | the API's error, with the predicates of client-go's `apierrors` |
 //! | [`ExitStatus`] | how a process in a container ended |
 //! | [`json`] | paths and values read from encoded JSON |
+//! | [`decoded_cache`] | the budget of the values that [`Obj::typed`] decodes, and its metrics |
 //!
 //! # Guarantees
 //!
@@ -48,7 +49,7 @@
 pub mod codec;
 #[cfg(not(feature = "internals"))]
 mod codec;
-mod decoded_cache;
+pub mod decoded_cache;
 #[cfg(feature = "internals")]
 pub mod duration;
 #[cfg(not(feature = "internals"))]

@@ -4,15 +4,12 @@ use std::fmt;
 
 use kube_core::{ClusterResourceScope, NamespaceResourceScope, Resource};
 
-use crate::decoded_cache::DecodedCache;
-
 #[cfg(feature = "internals")]
 mod internals;
 
 /// A resource as the API server serves it: names, version and scope.
 ///
-/// Create one per kind and share it in an `Arc`: code that uses it need not be generic over kube-core's `DynamicType`, and the
-/// objects decoded with it share the bounded cache of decoded values described at [`Obj::typed`](crate::Obj::typed).
+/// Create one per kind and share it in an `Arc`: code that uses it need not be generic over kube-core's `DynamicType`.
 ///
 /// ```
 /// use evenkeel_core::ResourceInfo;
@@ -22,6 +19,7 @@ mod internals;
 /// assert_eq!(info.api_version(), "apps/v1");
 /// assert_eq!((info.kind(), info.plural(), info.namespaced()), ("Deployment", "deployments", true));
 /// ```
+#[derive(Clone)]
 pub struct ResourceInfo {
     group: Box<str>,
     version: Box<str>,
@@ -29,7 +27,6 @@ pub struct ResourceInfo {
     plural: Box<str>,
     api_version: Box<str>,
     namespaced: bool,
-    pub(crate) decoded_cache: DecodedCache,
 }
 
 /// A scope that a Rust type states. Kinds that are known only at run time have none: pass their scope to
@@ -73,7 +70,6 @@ impl ResourceInfo {
             plural: plural.into(),
             api_version,
             namespaced,
-            decoded_cache: DecodedCache::default(),
         }
     }
 
@@ -109,13 +105,6 @@ impl ResourceInfo {
 
     fn names(&self) -> (&str, &str, &str, &str, bool) {
         (&self.group, &self.version, &self.kind, &self.plural, self.namespaced)
-    }
-}
-
-impl Clone for ResourceInfo {
-    /// Returns the same resource with an empty cache of decoded values.
-    fn clone(&self) -> Self {
-        Self::new(&self.group, &self.version, &self.kind, &self.plural, self.namespaced)
     }
 }
 

@@ -137,7 +137,7 @@ pub use kube_derive::CustomResource;
 
 pub use evenkeel_cache::{
     Deleted, Delivery, Event, Handler, HandlerFuncs, HandlerOptions, Index, Indexer, InformerFactory, InformerOptions,
-    Lister, RunningInformers, SharedInformer,
+    Lister, RunningInformers, SharedInformer, View, ViewEvent,
 };
 pub use evenkeel_client::discovery::RestMapper;
 pub use evenkeel_client::{

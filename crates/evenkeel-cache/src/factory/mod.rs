@@ -16,6 +16,7 @@ use evenkeel_client::{Client, PartialObjectMetadata, Unstructured};
 use evenkeel_core::StaticScope;
 use evenkeel_core::{ResourceInfo, Untyped};
 use kube_core::Resource;
+use serde::de::DeserializeOwned;
 
 pub use self::builder::InformerFactoryBuilder;
 pub use self::kind_options::{KindOptions, Selection};
@@ -24,7 +25,7 @@ use self::settings::Settings;
 pub use self::sync_error::SyncError;
 use crate::informer::{InformerStatus, RunningInformers};
 use crate::source::BoxFuture;
-use crate::{Lister, SharedInformer};
+use crate::{Lister, SharedInformer, View};
 
 /// The informers of a program: one for each kind, shared by all parts of the program. Clones are the same factory.
 ///
@@ -115,6 +116,17 @@ impl InformerFactory {
         K::Scope: StaticScope,
     {
         self.of::<K>().lister()
+    }
+
+    /// Returns the [view](SharedInformer::view) of a kind that decodes its objects as `V`. This requests its informer.
+    pub fn view<K, V>(&self) -> View<K, V>
+    where
+        K: Resource + 'static,
+        K::DynamicType: Default,
+        K::Scope: StaticScope,
+        V: DeserializeOwned + Send + Sync + 'static,
+    {
+        self.of::<K>().view()
     }
 
     fn informer(&self, key: Key, info: impl FnOnce() -> Arc<ResourceInfo>) -> SharedInformer<Untyped> {

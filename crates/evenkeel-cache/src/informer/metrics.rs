@@ -32,6 +32,9 @@ pub const HANDLER_LAG: &str = "informer_handler_lag_seconds";
 /// Counts calls of handlers that panicked.
 pub const HANDLER_PANICS: &str = "informer_handler_panics_total";
 
+/// Counts objects that have no value in a view.
+pub const VIEW_FAILURES: &str = "informer_view_failures_total";
+
 /// client-go's buckets for [`PROCESSING_LATENCY`], in seconds.
 pub const LATENCY_BUCKETS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
@@ -46,6 +49,7 @@ pub(crate) fn describe() {
     describe_gauge!(HANDLER_PENDING, Unit::Count, "Pending notifications of a handler.");
     describe_gauge!(HANDLER_LAG, Unit::Seconds, "Age of the oldest pending notification of a handler.");
     describe_counter!(HANDLER_PANICS, Unit::Count, "Calls of handlers that panicked.");
+    describe_counter!(VIEW_FAILURES, Unit::Count, "Objects that have no value in a view.");
 }
 
 /// The names of an informer and its handlers in metrics, for as long as they exist. No two have the same, so that none
@@ -221,6 +225,35 @@ impl HandlerMetrics {
         let handles = self.handles.get();
         self.panics.fetch_add(1, Ordering::Relaxed);
         handles.panics.increment(1);
+    }
+}
+
+/// The metrics of one view.
+pub(crate) struct ViewMetrics {
+    /// The failures so far, for a recorder that is installed late.
+    failures: Arc<AtomicU64>,
+    counter: PerRecorder<Counter>,
+}
+
+impl ViewMetrics {
+    pub(super) fn new(identity: &Identity, view: &str) -> Self {
+        let mut labels = identity.labels.clone();
+        labels.push(Label::new("view", view.to_owned()));
+        let failures: Arc<AtomicU64> = Arc::default();
+        let known = Arc::clone(&failures);
+        let counter = PerRecorder::new(move || {
+            let counter = counter!(VIEW_FAILURES, labels.clone());
+            counter.increment(known.load(Ordering::Relaxed));
+            counter
+        });
+        ViewMetrics { failures, counter }
+    }
+
+    /// Counts an object without a value.
+    pub(crate) fn failed(&self) {
+        let counter = self.counter.get();
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        counter.increment(1);
     }
 }
 

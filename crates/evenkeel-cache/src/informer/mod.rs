@@ -28,7 +28,7 @@ use evenkeel_core::{ResourceInfo, ResourceVersion};
 use self::consistency::ConsistencyChecker;
 use self::driver::DriverGuard;
 use self::listener::{Callback, Listener};
-use self::metrics::{HandlerMetrics, Identity};
+use self::metrics::{HandlerMetrics, Identity, ViewMetrics};
 use self::observe::{Observer, ObserverGuard};
 use self::processor::{HandlerRunner, Processor};
 use self::shared::{InformerPhase, InformerShared, Parts};
@@ -39,6 +39,7 @@ use crate::ordered_queue::{ListMode, OrderedQueue};
 use crate::reflector::Reflector;
 use crate::source::{BoxFuture, ListerWatcher};
 use crate::store::{Index, IndexError, NAMESPACE_INDEX, Table};
+use crate::view::{PreparedView, Views};
 use crate::{Event, Indexer};
 
 pub use self::consistency::{ConsistencyOutcome, ConsistencyReport};
@@ -166,6 +167,16 @@ impl<K> SharedInformer<K> {
             Ok(lifecycle) if lifecycle.synced => Ok(()),
             _ => Err(Stopped::new(self.name(), "it did not sync")),
         }
+    }
+
+    /// Returns a future that is ready when the informer has synced, and never if it stops before. It keeps no store.
+    pub(crate) fn synced_or_never(&self) -> BoxFuture<'static, ()> {
+        let mut lifecycle = self.shared.watch_lifecycle();
+        Box::pin(async move {
+            if lifecycle.wait_for(|lifecycle| lifecycle.synced).await.is_err() {
+                std::future::pending().await
+            }
+        })
     }
 
     /// Returns the resource version of the last list or event from the server; empty before the first. Readers may be a moment
@@ -312,6 +323,19 @@ impl<K: 'static> SharedInformer<K> {
         Ok(Subscription::new(Arc::clone(&self.shared), listener))
     }
 
+    pub(crate) fn views(&self) -> &Views {
+        &self.shared.views
+    }
+
+    pub(crate) fn view_metrics(&self, view: &str) -> ViewMetrics {
+        ViewMetrics::new(&self.shared.identity, view)
+    }
+
+    /// Evaluates a new view of the stored objects, if the informer runs.
+    pub(crate) fn build_view(&self, view: Arc<dyn PreparedView>) {
+        self.shared.build_view(view);
+    }
+
     fn listener(&self, name: String, options: &HandlerOptions) -> Arc<Listener> {
         let metrics = HandlerMetrics::new(&self.shared.identity, &name);
         let observers = Arc::clone(&self.shared.observers);
@@ -336,16 +360,6 @@ impl<K> SharedInformer<K> {
     /// Returns the same informer, with objects decoded as `L`.
     pub(crate) fn cast<L>(self) -> SharedInformer<L> {
         SharedInformer { shared: self.shared, kind: PhantomData }
-    }
-
-    /// Returns a future that is ready when the informer has synced, and never if it stops before. It keeps no store.
-    pub(crate) fn synced_or_never(&self) -> BoxFuture<'static, ()> {
-        let mut lifecycle = self.shared.watch_lifecycle();
-        Box::pin(async move {
-            if lifecycle.wait_for(|lifecycle| lifecycle.synced).await.is_err() {
-                std::future::pending().await
-            }
-        })
     }
 
     /// Returns `true` if the informer runs or can still be started.

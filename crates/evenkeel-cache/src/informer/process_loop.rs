@@ -46,6 +46,7 @@ impl ProcessLoop {
         }
         while let Some(mut batch) = self.queue.pop(BATCH_LIMIT) {
             let started = Instant::now();
+            self.shared.views.prepare(&batch.deltas);
             let notifications = self.shared.table.apply(&mut batch.deltas, batch.initial);
             self.distribute(notifications);
             self.queue.processed(batch.count);

@@ -18,6 +18,7 @@ use super::status::InformerStatus;
 use crate::delta_queue::DeltaQueue;
 use crate::reflector::{ReflectorBuilder, ReflectorStatus};
 use crate::store::Table;
+use crate::view::{BUILD_STEP, PreparedView, Views};
 use crate::{Event, Indexer, Snapshot};
 
 /// State that all handles and tasks of one informer share.
@@ -41,6 +42,7 @@ pub(crate) struct InformerShared {
     checks: mpsc::Sender<CheckRequest>,
     last_check: Mutex<Option<ConsistencyReport>>,
     pub(super) observers: Arc<Observers>,
+    pub(super) views: Views,
 }
 
 /// Reflector and queue, until the driver task takes them.
@@ -138,6 +140,7 @@ impl InformerShared {
             checks,
             last_check: Mutex::new(None),
             observers: Arc::default(),
+            views: Views::default(),
         }
     }
 
@@ -211,6 +214,25 @@ impl InformerShared {
                 listener::run(listener, callback).await;
             });
         }
+    }
+
+    /// Evaluates a new view of the objects that are stored, in a task. The process loop evaluates it for objects that are stored later.
+    pub(super) fn build_view(self: &Arc<Self>, view: Arc<dyn PreparedView>) {
+        let Some(runtime) = self.runtime.get().filter(|_| self.can_run()) else { return };
+        let task = self.task();
+        runtime.spawn(async move {
+            let shared = &task.0;
+            let objects = Indexer::<Untyped>::over(Arc::clone(&shared.table)).snapshot();
+            for (number, object) in (1..).zip(objects.iter()) {
+                view.prepare(object);
+                if number % BUILD_STEP == 0 {
+                    tokio::task::yield_now().await;
+                    if !shared.can_run() {
+                        return;
+                    }
+                }
+            }
+        });
     }
 
     /// Adds a listener and queues the current objects for it. Returns `false` if the informer has stopped.

@@ -65,6 +65,11 @@ impl Table {
         self.read().get(key).cloned()
     }
 
+    /// Reads an object in place. The function runs under the lock: it must be short, and no code of the user.
+    pub(crate) fn look_up<T>(&self, key: &str, read: impl FnOnce(&Object) -> T) -> Option<T> {
+        self.read().get(key).map(read)
+    }
+
     pub(crate) fn contains(&self, key: &str) -> bool {
         self.read().get(key).is_some()
     }

@@ -333,9 +333,9 @@ async fn a_bench_of_an_informer_notes_single_updates_and_reads() {
     let handled: Vec<u64> = serde_json::from_value(figures["handled_ns"].clone()).unwrap();
     assert!(handled.len() == 2 && handled[0] <= handled[1] && handled[0] > 0, "{figures}");
     assert_eq!(figures["index_found"], json!(1.0), "one pod on one node");
-    for figure in
-        ["typed_wall_s", "typed_rss_kb", "hot_reads_per_s", "warm_reads_per_s", "index_wall_s", "index_reads_per_s"]
-    {
+    let typed = ["typed_wall_s", "typed_rss_kb", "hot_reads_per_s", "warm_reads_per_s"];
+    let view = ["view_build_wall_s", "view_rss_kb", "view_wall_s", "view_hot_reads_per_s", "view_warm_reads_per_s"];
+    for figure in typed.into_iter().chain(view).chain(["index_wall_s", "index_reads_per_s"]) {
         assert!(figures[figure].as_f64().is_some_and(|figure| figure > 0.0), "{figure}: {figures}");
     }
 

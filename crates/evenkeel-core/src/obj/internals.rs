@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ref_cast::ref_cast_custom;
+use serde::de::DeserializeOwned;
 
+use super::attachment::AttachedValue;
 use super::{Obj, ObjInner};
 use crate::codec::Codec;
 use crate::error::DecodeError;
@@ -39,6 +41,23 @@ impl<K> Obj<K> {
     /// Returns the size of the payload in memory, without what it shares with other objects.
     pub fn payload_bytes(&self) -> usize {
         self.inner.payload.encoded_len()
+    }
+
+    /// Decodes the object as a value of any type, which need not have all fields of its kind. The value is not cached.
+    pub fn decode_as<V: DeserializeOwned>(&self) -> Result<V, DecodeError> {
+        self.inner.view()?.decode()
+    }
+
+    /// Returns the value that is attached to the object under this id.
+    #[inline]
+    pub fn attached(&self, id: u64) -> Option<&AttachedValue> {
+        self.inner.attachments.get(id)
+    }
+
+    /// Attaches a value to the object, for as long as the object exists. If there is one with this id, it stays. Returns the one
+    /// that is attached.
+    pub fn get_or_attach(&self, id: u64, value: AttachedValue) -> &AttachedValue {
+        self.inner.attachments.get_or_attach(id, value)
     }
 
     /// Moves the object into memory of its own, like [`detached`](Self::detached). If there is no other reference to the object,

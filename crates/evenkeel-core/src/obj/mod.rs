@@ -1,5 +1,6 @@
 //! [`Obj`]: an object with a decoded header and a payload that is decoded on demand.
 
+mod attachment;
 #[cfg(feature = "internals")]
 mod internals;
 mod payload;
@@ -18,9 +19,11 @@ use ref_cast::RefCastCustom;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use self::attachment::Attachments;
 pub(crate) use self::payload::{Payload, PayloadFormat};
 use self::payload_view::PayloadView;
 use crate::codec::{ApiKind, Codec, ParsedObject};
+use crate::decoded_cache::DECODED_CACHE;
 use crate::error::{DecodeError, EncodeError};
 use crate::header::Header;
 use crate::json::{JsonPath, JsonPaths, JsonValue, PruneMode};
@@ -70,11 +73,10 @@ pub enum Untyped {}
 // The order of the fields is that in memory: a lookup touches the reference count and the key.
 #[repr(C)]
 struct ObjInner {
+    attachments: Attachments,
     header: Header,
     payload: Payload,
     info: Arc<ResourceInfo>,
-    /// The key of the decoded value in the decoded cache.
-    id: u64,
 }
 
 impl<K> Obj<K> {
@@ -86,10 +88,11 @@ impl<K> Obj<K> {
 
     pub(crate) fn new(info: &Arc<ResourceInfo>, parsed: ParsedObject) -> Self {
         let ParsedObject { header, payload } = parsed;
-        Self::of(ObjInner { header, payload, info: Arc::clone(info), id: info.decoded_cache.next_id() })
+        Self::of(header, payload, Arc::clone(info))
     }
 
-    fn of(inner: ObjInner) -> Self {
+    fn of(header: Header, payload: Payload, info: Arc<ResourceInfo>) -> Self {
+        let inner = ObjInner { attachments: Attachments::default(), header, payload, info };
         Obj { inner: Arc::new(inner), kind: PhantomData }
     }
 
@@ -164,12 +167,7 @@ impl<K> Obj<K> {
     /// dropped. The copy does not share the value that [`typed`](Self::typed) decoded for the original.
     pub fn detached(&self) -> Self {
         let inner = &*self.inner;
-        Self::of(ObjInner {
-            header: inner.header.clone(),
-            payload: inner.payload.detached(),
-            info: Arc::clone(&inner.info),
-            id: inner.info.decoded_cache.next_id(),
-        })
+        Self::of(inner.header.clone(), inner.payload.detached(), Arc::clone(&inner.info))
     }
 
     /// Returns the object without the values that the paths match.
@@ -217,7 +215,7 @@ impl<K> Obj<K> {
         let inner = &*self.inner;
         let mut header = inner.header.clone();
         let payload = pack(&mut header, &inner.payload);
-        Self::of(ObjInner { header, payload, info: Arc::clone(&inner.info), id: inner.info.decoded_cache.next_id() })
+        Self::of(header, payload, Arc::clone(&inner.info))
     }
 }
 
@@ -244,21 +242,28 @@ pub enum ValueError {
 impl<K: DeserializeOwned + Send + Sync + 'static> Obj<K> {
     /// Returns the object as a Rust value, decoded on first use.
     ///
-    /// Decoded values are cached, but a [`ResourceInfo`] holds at most 256 of them, and none of a dropped object. Readers that
-    /// look at an object at about the same time share one value, while a store of a hundred thousand objects does not come to hold
-    /// a hundred thousand decoded values. Keep the `Arc` only while you use it, and call `typed` again the next time.
+    /// Decoded values are cached within a budget in bytes that all objects of the process share:
+    /// [`decoded_cache`](crate::decoded_cache). Readers of an object share one value until it is evicted or the object is dropped.
+    /// Keep the `Arc` only while you use it, and call `typed` again the next time.
     pub fn typed(&self) -> Result<Arc<K>, DecodeError> {
         let inner = &*self.inner;
-        if let Some(value) = inner.info.decoded_cache.get(inner.id) {
+        if let Some(value) = DECODED_CACHE.get(inner.address()) {
             return Ok(value);
         }
-        let value: Arc<K> = Arc::new(inner.view()?.decode()?);
-        inner.info.decoded_cache.put(inner.id, &value);
+        let view = inner.view()?;
+        let bytes = view.decoded_bytes();
+        let value: Arc<K> = Arc::new(view.decode()?);
+        DECODED_CACHE.put(inner.address(), &value, bytes);
         Ok(value)
     }
 }
 
 impl ObjInner {
+    /// Returns what identifies the object while it exists.
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     fn kind(&self) -> &str {
         self.header.kind().unwrap_or(self.info.kind())
     }
@@ -279,7 +284,7 @@ impl ObjInner {
 
 impl Drop for ObjInner {
     fn drop(&mut self) {
-        self.info.decoded_cache.remove(self.id);
+        DECODED_CACHE.remove(self.address());
     }
 }
 

@@ -32,6 +32,15 @@ impl<'a> PayloadView<'a> {
         self.header.api_version().unwrap_or(self.info.api_version())
     }
 
+    /// Returns an estimate of the memory of the decoded object. The factors are medians of k8s-openapi's types, measured on pods,
+    /// Deployments, nodes and EndpointSlices.
+    pub(super) fn decoded_bytes(&self) -> usize {
+        match self.format {
+            PayloadFormat::Json => self.bytes.len() * 5,
+            PayloadFormat::Protobuf(_) => self.bytes.len() * 8,
+        }
+    }
+
     /// Decodes the object into a Rust value.
     pub(super) fn decode<K: DeserializeOwned>(self) -> Result<K, DecodeError> {
         if let PayloadFormat::Protobuf(message) = self.format {

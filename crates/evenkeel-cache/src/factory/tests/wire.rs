@@ -1,5 +1,6 @@
 //! Wire formats of informers, also with servers that support only one.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -141,6 +142,28 @@ async fn ctn_002_informers_of_built_in_kinds_get_protobuf_in_lists_and_watches()
     let list = client.api::<ConfigMap>().list(&ListParams::default()).await.unwrap();
     assert!(list.len() >= 3);
     assert_eq!(line.seen(MAPS).last().unwrap().0, JSON, "other requests are JSON by default");
+}
+
+#[tokio::test(start_paused = true)]
+async fn views_decode_parts_of_protobuf_and_of_json() {
+    #[derive(serde::Deserialize)]
+    struct Part {
+        metadata: Labels,
+        data: BTreeMap<String, String>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Labels {
+        labels: BTreeMap<String, String>,
+    }
+    for wire in [Wire::Protobuf, Wire::Json] {
+        let (_server, client) = super::server().await;
+        let informers = InformerFactory::builder(&client).wire(wire).namespace("default").build();
+        let view = informers.view::<ConfigMap, Part>();
+        let _running = informers.start();
+        informers.wait_for_sync().await.unwrap();
+        let part = view.get(ObjectKey::namespaced("default", "a")).unwrap().unwrap();
+        assert_eq!((part.data["k"].as_str(), part.metadata.labels["app"].as_str()), ("v", "web"), "{wire:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
