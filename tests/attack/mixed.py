@@ -3,9 +3,9 @@
 
     cargo build --release && tests/attack/mixed.py --seconds 600
 
-Prints the latency of `/version` and of the polite client, and the memory, descriptors and threads of the server before,
-during and after. Fails if something that the server acknowledged is lost, if a figure exceeds its limit, or if
-descriptors remain. Attackers and the polite client have tokens of different service accounts, so the server treats them
+Prints the latency of `/version` and of the polite client, and the memory, descriptors, threads, requests and watches of
+the server before, during and after. Fails if something that the server acknowledged is lost, if a figure exceeds its limit,
+or if descriptors, requests or watches remain. Attackers and the polite client have tokens of different service accounts, so the server treats them
 as different users. Needs Python 3.9 and nothing else.
 """
 
@@ -68,9 +68,9 @@ def json_patches(port, token, stop, counts):
 
 
 def large_bodies(port, token, stop, counts):
-    """Objects of 1.4 MB, created and deleted, and bodies that are too large."""
+    """Objects of 1 MB, created and deleted, and bodies that are too large."""
     client, path = Client(port, token), MAPS.format("attack")
-    large = config_map(f"large-{os.getpid()}", {"key": "x" * 1_400_000})
+    large = config_map(f"large-{os.getpid()}", {"key": "x" * 1_000_000})
     oversized = b" " * (3 * 1024 * 1024 + 1)
     while not stop.is_set():
         counts[client.send("POST", path, large)[0]] += 1
@@ -258,6 +258,15 @@ def figures(pid):
             "descriptors": len(os.listdir(f"/proc/{pid}/fd"))}
 
 
+def gauges(port):
+    """What must be as before once the attackers are gone: requests in flight, watches, connections, buffered bytes."""
+    _, body = Client(port, ADMIN).send("GET", "/metrics")
+    names = ("apiserver_current_inflight_requests", "evenkeel_apiserver_store_watchers", "evenkeel_apiserver_connections",
+             "evenkeel_apiserver_memory_request_bodies_bytes", "evenkeel_apiserver_memory_responses_bytes")
+    rows = (line.rsplit(" ", 1) for line in body.decode().splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, value in rows if name.split("{")[0] in names}
+
+
 def service_account(admin, namespace):
     admin.send("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
@@ -275,19 +284,22 @@ def main():
     parser.add_argument("--memory-mb", type=int, default=1024, help="the limit of the server's peak memory")
     parser.add_argument("--version-ms", type=float, default=50, help="the limit of the p99 of /version")
     parser.add_argument("--polite-ms", type=float, default=100, help="the limit of the p99 of the polite client")
+    parser.add_argument("--log", default=os.devnull, help="the file for what the server logs")
     parser.add_argument("--only", help="the attacks to run, separated by commas")
     arguments = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    log = open(arguments.log, "w")
     server = subprocess.Popen(
         [arguments.binary, "apiserver", "--listen", f"{HOST}:0", "--plain-http", "--token", ADMIN],
-        stdout=subprocess.PIPE, text=True)
+        stdout=subprocess.PIPE, stderr=log, text=True)
     try:
         line = server.stdout.readline()
         port = int(line.strip().rsplit(":", 1)[1])
         threading.Thread(target=server.stdout.read, daemon=True).start()
         admin = Client(port, ADMIN)
         attacker, guest = service_account(admin, "attack"), service_account(admin, "polite")
-        before = figures(server.pid)
+        admin.connection.close()
+        before, gauges_before = figures(server.pid), gauges(port)
         stop, results, measured = multiprocessing.Event(), multiprocessing.Queue(), multiprocessing.Queue()
         attacks = [a for a in ATTACKS if not arguments.only or a.__name__ in arguments.only.split(",")]
         processes = [multiprocessing.Process(target=attack, args=(a, port, attacker, stop, results)) for a in attacks]
@@ -305,6 +317,13 @@ def main():
         for process in [*processes, guest_process]:
             process.join()
         failures = list(problems[:5]) + ([f"... {len(problems)} problems of the polite client"] if problems else [])
+        for name, counts in reports:
+            print(f"attack {name:18}", counts)
+        for what, values in times.items():
+            p50, p99, worst = percentile(values, 0.5), percentile(values, 0.99), percentile(values, 1)
+            print(f"polite {what:8} n={len(values):6} p50={p50:7.2f} ms p99={p99:7.2f} ms max={worst:7.2f} ms", flush=True)
+            if p99 > (arguments.version_ms if what == "version" else arguments.polite_ms):
+                failures.append(f"p99 of {what} is {p99:.1f} ms")
         if during is None:
             failures.append(f"the server ended with {server.returncode}")
         else:
@@ -313,10 +332,9 @@ def main():
                      and item["metadata"]["name"].startswith("map-")}
             if found != kept:
                 failures.append(f"lost or resurrected: {set(found.items()) ^ set(kept.items())}")
-            admin = None
             for _ in range(100):
-                after = figures(server.pid)
-                if after["descriptors"] <= before["descriptors"]:
+                after, gauges_after = figures(server.pid), gauges(port)
+                if after["descriptors"] <= before["descriptors"] and gauges_after == gauges_before:
                     break
                 time.sleep(1)
             print("server before ", before)
@@ -324,15 +342,10 @@ def main():
             print("server after  ", after)
             if after["descriptors"] > before["descriptors"]:
                 failures.append(f"{after['descriptors'] - before['descriptors']} descriptors remain")
+            if gauges_after != gauges_before:
+                failures.append(f"remains: {set(gauges_after.items()) - set(gauges_before.items())}")
             if after["peak_mb"] > arguments.memory_mb:
                 failures.append(f"peak memory {after['peak_mb']} MB")
-        for name, counts in reports:
-            print(f"attack {name:18}", counts)
-        for what, values in times.items():
-            p50, p99, worst = percentile(values, 0.5), percentile(values, 0.99), percentile(values, 1)
-            print(f"polite {what:8} n={len(values):6} p50={p50:7.2f} ms p99={p99:7.2f} ms max={worst:7.2f} ms")
-            if p99 > (arguments.version_ms if what == "version" else arguments.polite_ms):
-                failures.append(f"p99 of {what} is {p99:.1f} ms")
         for failure in failures:
             print("FAILED", failure)
         sys.exit(1 if failures else 0)

@@ -92,7 +92,7 @@ pub use http_types::{Body, ConnectionCut, User};
 pub use install::{CrdSource, InstallError};
 pub use listener::http::ConnectionCounts;
 pub use listener::tls::TlsError;
-pub use listener::{InProcess, RequestRecord};
+pub use listener::{InProcess, RequestRecord, RequestTarget};
 pub use logs::{ContainerLog, LogStream, PodLogs};
 pub use memory::MemoryStats;
 pub use server::{ApiServer, Builder, StartError};

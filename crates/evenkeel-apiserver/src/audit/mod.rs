@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! request ──► AuditRequest, level by AuditPolicy ──► event of each stage, as one line of JSON ──┬──► ring in memory
-//!                                                                                               └──► file, by a thread
+//!                                                                                               ├──► file, by a thread
+//!                                                                                               └──► function of the user
 //! ```
 //!
 //! An event never contains credentials: headers are not recorded, and the bodies of token requests and token reviews are
@@ -39,7 +40,18 @@ pub(crate) struct AuditLog {
     policy: AuditPolicy,
     ring: Mutex<Ring>,
     file: Option<AuditFile>,
+    sink: Option<AuditSink>,
     metrics: Arc<Metrics>,
+}
+
+/// The function of [`Builder::audit_sink`](crate::server::Builder::audit_sink).
+#[derive(Clone)]
+struct AuditSink(Arc<dyn Fn(&[u8]) + Send + Sync>);
+
+impl std::fmt::Debug for AuditSink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AuditSink")
+    }
 }
 
 impl AuditLog {
@@ -70,6 +82,9 @@ impl AuditLog {
         self.metrics.audit_events.fetch_add(1, Ordering::Relaxed);
         if let Some(file) = &self.file {
             file.write(line.clone());
+        }
+        if let Some(AuditSink(sink)) = &self.sink {
+            sink(line.strip_suffix(b"\n").unwrap_or(&line));
         }
         self.ring.lock().unwrap_or_else(PoisonError::into_inner).push(line);
     }

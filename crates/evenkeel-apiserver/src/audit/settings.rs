@@ -6,21 +6,22 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::file::{AuditFile, Rotation};
-use super::{AuditLog, AuditLogError, AuditPolicy};
+use super::{AuditLog, AuditLogError, AuditPolicy, AuditSink};
 use crate::metrics::Metrics;
 use crate::server::{ApiServer, Builder};
 
-/// What the builder says about the audit log. There is none without a policy and without a file.
+/// What the builder says about the audit log. There is none without a policy, a file and a sink.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AuditSettings {
     policy: Option<AuditPolicy>,
     path: Option<PathBuf>,
     rotation: Rotation,
+    sink: Option<AuditSink>,
 }
 
 impl AuditSettings {
     pub(crate) fn open(self, metrics: &Arc<Metrics>) -> Result<Option<Arc<AuditLog>>, AuditLogError> {
-        if self.policy.is_none() && self.path.is_none() {
+        if self.policy.is_none() && self.path.is_none() && self.sink.is_none() {
             return Ok(None);
         }
         let file = match &self.path {
@@ -28,7 +29,8 @@ impl AuditSettings {
             None => None,
         };
         let policy = self.policy.unwrap_or_else(AuditPolicy::metadata);
-        Ok(Some(Arc::new(AuditLog { policy, ring: Default::default(), file, metrics: Arc::clone(metrics) })))
+        let (ring, sink, metrics) = (Default::default(), self.sink, Arc::clone(metrics));
+        Ok(Some(Arc::new(AuditLog { policy, ring, file, sink, metrics })))
     }
 }
 
@@ -51,6 +53,16 @@ impl Builder {
         self
     }
 
+    /// Calls this function with each audit event, as one line of JSON without a line feed. Without
+    /// [`Builder::audit_policy`], the policy is [`AuditPolicy::metadata`].
+    ///
+    /// The request waits for the call, so the function must not block. Calls of concurrent requests overlap; the stages of
+    /// one request come in order.
+    pub fn audit_sink(mut self, sink: impl Fn(&[u8]) + Send + Sync + 'static) -> Self {
+        self.audit.sink = Some(AuditSink(Arc::new(sink)));
+        self
+    }
+
     /// Renames the file of [`Builder::audit_log`] to `NAME.1` before it exceeds this size, and keeps this many old files.
     /// The default is 100 MiB and five old files.
     pub fn audit_log_rotation(mut self, max_bytes: u64, backups: usize) -> Self {
@@ -61,7 +73,7 @@ impl Builder {
 
 impl ApiServer {
     /// Returns the last audit events, oldest first, in the form of `audit.k8s.io/v1`: at most 4,096 events and 16 MiB.
-    /// A server without [`Builder::audit_policy`] and [`Builder::audit_log`] has none.
+    /// A server without [`Builder::audit_policy`], [`Builder::audit_log`] and [`Builder::audit_sink`] has none.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

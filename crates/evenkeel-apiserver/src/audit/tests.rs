@@ -1,7 +1,7 @@
 //! The audit log of a whole server, in process.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use evenkeel_core::{Reason, Status};
@@ -215,6 +215,19 @@ async fn ops_1_a_file_has_the_same_events() {
     std::fs::remove_file(&path).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((lines.len(), lines), (2, events));
+}
+
+#[tokio::test]
+async fn ops_1_a_sink_receives_the_same_events() {
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let sink = {
+        let lines = Arc::clone(&lines);
+        move |line: &[u8]| lines.lock().unwrap().push(serde_json::from_slice::<Value>(line).unwrap())
+    };
+    let server = ApiServer::builder().in_process_only().audit_sink(sink).start().await.unwrap();
+    get(&server, "/version").await;
+    let lines = lines.lock().unwrap();
+    assert_eq!((lines.len(), &*lines), (2, &server.audit_events()));
 }
 
 #[tokio::test]

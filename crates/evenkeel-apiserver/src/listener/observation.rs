@@ -74,6 +74,7 @@ impl<'a> Observation<'a> {
             size: matches!(info.metric_verb, "GET" | "LIST").then_some(0),
         };
         let record = RequestRecord {
+            time: shared.env.wall(),
             method: method.clone(),
             path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
             user: String::new(),
@@ -176,8 +177,9 @@ impl<'a> Observation<'a> {
         let record = RequestRecord { latency, status, bytes, ..record };
         let RequestRecord { method, path, user, .. } = &record;
         let status = status.map(|status| status.as_u16());
-        if latency >= SLOW && !self.info.is_long_running() {
-            tracing::warn!(target: REQUESTS, %method, path, status, user, ?latency, bytes, "slow request");
+        let is_slow = latency >= SLOW && !self.info.is_long_running();
+        if is_slow && let Some(omitted) = self.shared.slow_reports.admit(self.shared.env.monotonic()) {
+            tracing::warn!(target: REQUESTS, %method, path, status, user, ?latency, bytes, omitted, "slow request");
         } else {
             tracing::debug!(target: REQUESTS, %method, path, status, user, ?latency, bytes, "request");
         }

@@ -30,7 +30,10 @@ pub(crate) struct RequestInfo<'a> {
 
 impl<'a> RequestInfo<'a> {
     pub(crate) fn of(method: &Method, uri: &'a Uri, headers: &HeaderMap) -> Self {
-        let path = uri.path();
+        Self::parse(method, uri.path(), uri.query(), applies(headers))
+    }
+
+    pub(crate) fn parse(method: &Method, path: &'a str, query: Option<&str>, applies: bool) -> Self {
         let mut info = RequestInfo {
             is_resource: false,
             verb: lower(method),
@@ -77,8 +80,7 @@ impl<'a> RequestInfo<'a> {
         } else {
             (info.resource, info.name, info.subresource) = (resource, first, second);
         }
-        let query =
-            uri.query().filter(|query| query.contains("watch") || query.contains("dryRun") || query.contains('%'));
+        let query = query.filter(|query| query.contains("watch") || query.contains("dryRun") || query.contains('%'));
         let query = query.map(|query| Query::parse(Some(query)));
         let watches = legacy_watch || (info.name.is_empty() && query.as_ref().is_some_and(Query::is_watch));
         info.dry_run = query.as_ref().is_some_and(|query| query.get("dryRun") == Some("All"));
@@ -92,7 +94,7 @@ impl<'a> RequestInfo<'a> {
             Method::GET | Method::HEAD => ("list", "LIST"),
             Method::POST => ("create", "POST"),
             Method::PUT => ("update", "PUT"),
-            Method::PATCH if applies(headers) => ("patch", "APPLY"),
+            Method::PATCH if applies => ("patch", "APPLY"),
             Method::PATCH => ("patch", "PATCH"),
             Method::DELETE if named => ("delete", "DELETE"),
             Method::DELETE => ("deletecollection", "DELETECOLLECTION"),

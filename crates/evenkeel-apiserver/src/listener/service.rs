@@ -27,7 +27,7 @@ use super::observation::{Observation, SessionEnd};
 use super::request_body::{self, RequestBodyError};
 use super::request_class::{RequestClass, allotted_time, may_be_watch};
 use super::sessions::Sessions;
-use super::{FaultEndpoint, Handler, RequestLog, compress, cross_site};
+use super::{FaultEndpoint, Handler, RequestLog, SlowReports, compress, cross_site};
 use crate::audit::AuditLog;
 use crate::engine::is_authorized;
 use crate::env::{self, Env};
@@ -61,6 +61,7 @@ pub(crate) struct ServerShared {
     pub(crate) faults: Faults,
     pub(crate) fault_endpoint: Option<FaultEndpoint>,
     pub(crate) request_log: RequestLog,
+    pub(crate) slow_reports: SlowReports,
     pub(crate) metrics: Arc<Metrics>,
     /// The audit log, if it is enabled.
     pub(crate) audit: Option<Arc<AuditLog>>,

@@ -25,7 +25,7 @@ use crate::listener::http::{ListenerHandle, listen};
 use crate::listener::service::{Caller, InProcess, ServerShared};
 use crate::listener::sessions::Sessions;
 use crate::listener::tls::{Identity, IdentityKeys, TlsError, provider};
-use crate::listener::{FaultEndpoint, Handler, RequestLog};
+use crate::listener::{FaultEndpoint, Handler, RequestLog, SlowReports};
 use crate::metrics::Metrics;
 use crate::store::durable::read_backup;
 use crate::store::first_revision;
@@ -204,6 +204,7 @@ impl Builder {
             faults: Faults::new(Some(store), Some(Arc::clone(&self.clock))),
             fault_endpoint: fault_endpoint_token.as_ref().map(|token| FaultEndpoint::new(&token.0)),
             request_log: RequestLog::default(),
+            slow_reports: SlowReports::default(),
             sessions: Sessions::default(),
             memory: Arc::clone(&self.settings.memory),
             started: self.clock.monotonic(),

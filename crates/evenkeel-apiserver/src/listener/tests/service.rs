@@ -125,6 +125,28 @@ async fn ops_2_requests_are_recorded() {
     assert_eq!((requests[1].path.as_str(), requests[1].status), ("/readyz?verbose", None));
 }
 
+#[tokio::test]
+async fn ops_2_a_record_names_its_target_and_its_query() {
+    let server = in_process().await;
+    get(&server, "/api/v1/namespaces/a%20b/pods?resourceVersion=0&limit=5&labelSelector=app%3Dx").await.unwrap();
+    get(&server, "/apis/apps/v1/namespaces/a/deployments/web/status").await.unwrap();
+    get(&server, "/api/v1/pods?watch=1").await.unwrap();
+    get(&server, "/version").await.unwrap();
+    let requests = server.requests();
+    let list = requests[0].target();
+    assert_eq!((list.verb, list.version, list.resource, list.namespace), ("list", "v1", "pods", "a%20b"));
+    assert_eq!(requests[0].query("labelSelector").as_deref(), Some("app=x"));
+    assert_eq!(requests[0].query("continue"), None);
+    let get = requests[1].target();
+    assert_eq!(
+        (get.verb, get.group, get.resource, get.name, get.subresource),
+        ("get", "apps", "deployments", "web", "status")
+    );
+    assert_eq!(requests[2].target().verb, "watch");
+    assert_eq!((requests[3].target().verb, requests[3].target().resource), ("get", ""));
+    assert!(requests[0].time <= requests[3].time);
+}
+
 #[tokio::test(start_paused = true)]
 async fn arc_4_ticks_reach_the_engine_until_the_handle_is_dropped() {
     let (server, fake) = start(ApiServer::builder().in_process_only()).await;
