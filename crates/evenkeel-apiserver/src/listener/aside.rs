@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 use evenkeel_core::Status;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-use super::flow::{QueueLimits, SeatPool, TooManyRequests};
+use super::flow::{Precedence, QueueLimits, QueueStats, SeatPool, TooManyRequests};
 use super::service::Caller;
 use crate::http_types::HandlerOutcome;
 
@@ -16,6 +16,8 @@ const MAX_THREADS: usize = 4;
 /// Expensive requests that wait, of one user and of all users.
 const QUEUE_PER_USER: usize = 100;
 const QUEUE_TOTAL: usize = 1000;
+/// Expensive requests that wait, at which those of `system:masters` are refused as well. Others cannot take their places.
+const QUEUE_EXEMPT: usize = 2 * QUEUE_TOTAL;
 
 /// The threads for expensive requests: fewer than cores, so that the other requests always have one. Users take turns.
 #[derive(Debug)]
@@ -34,7 +36,13 @@ impl AsideThreads {
     pub(crate) fn new() -> Self {
         let cores = available_parallelism().map_or(1, NonZero::get);
         let seats = cores.saturating_sub(1).clamp(1, MAX_THREADS);
-        AsideThreads(SeatPool::new(QueueLimits { seats, per_flow: QUEUE_PER_USER, total: QUEUE_TOTAL }))
+        let limits = QueueLimits { seats, per_flow: QUEUE_PER_USER, total: QUEUE_TOTAL, exempt: QUEUE_EXEMPT };
+        AsideThreads(SeatPool::new(limits))
+    }
+
+    /// Returns how many expensive requests run and wait.
+    pub(crate) fn stats(&self) -> QueueStats {
+        self.0.stats()
     }
 
     /// Returns whether the caller's requests run in place, however expensive they are. Those of in-process callers on a
@@ -49,10 +57,10 @@ impl AsideThreads {
     pub(crate) async fn run(
         &self,
         flow: &str,
-        exempt: bool,
+        precedence: Precedence,
         work: impl FnOnce() -> HandlerOutcome + Send + 'static,
     ) -> Result<HandlerOutcome, AsideError> {
-        let seat = self.0.acquire(flow, exempt).await.map_err(AsideError::Refused)?;
+        let seat = self.0.acquire(flow, precedence).await.map_err(AsideError::Refused)?;
         let running = tokio::task::spawn_blocking(move || {
             let outcome = work();
             drop(seat);

@@ -21,7 +21,7 @@ use super::activity::Activity;
 use super::aside::{AsideError, AsideThreads};
 use super::auth::{self, Authenticator, ClientCertificate};
 use super::fault_body::{CutAfterBytes, FaultInjectingWatch};
-use super::flow::{self, InFlightLimits};
+use super::flow::{self, InFlightLimits, Precedence};
 use super::impersonate::impersonate;
 use super::observation::{Observation, SessionEnd};
 use super::request_body::{self, RequestBodyError};
@@ -219,7 +219,8 @@ impl InProcess {
                 seat = self.shared.in_flight.admit(class, &self.flow(&request.user), &request.user).await?;
             }
             if Metrics::is_scrape(&request.method, request.uri.path()) && is_authorized(&request.user) {
-                return Ok(self.shared.metrics.response(&self.shared.handler.store_facts()));
+                let (store, expensive) = (self.shared.handler.store_facts(), self.shared.aside.stats());
+                return Ok(self.shared.metrics.response(&store, &expensive));
             }
             Ok(self.handle(&request, on_upgrade).await)
         });
@@ -399,7 +400,12 @@ impl InProcess {
         work: Continuation,
     ) -> Result<HandlerOutcome, AsideError> {
         let user = &request.user;
-        self.shared.aside.run(&self.flow(user), has_begun || flow::is_exempt(user), work).await
+        let precedence = match () {
+            () if has_begun => Precedence::Begun,
+            () if flow::is_exempt(user) => Precedence::Exempt,
+            () => Precedence::Ordinary,
+        };
+        self.shared.aside.run(&self.flow(user), precedence, work).await
     }
 
     /// Compresses a large response aside.

@@ -1,6 +1,7 @@
 use http::{HeaderMap, Method, Uri};
 
 use super::*;
+use crate::listener::flow::QueueStats;
 
 fn observe(metrics: &Metrics, method: Method, path: &str, served: bool) -> Arc<Series> {
     let uri: Uri = path.parse().unwrap();
@@ -28,7 +29,7 @@ fn mtx_002_unknown_resources_and_paths_fold_into_few_series() {
         observe(&metrics, Method::from_bytes(format!("M{number}").as_bytes()).unwrap(), "/path", false);
     }
     assert_eq!(metrics.series.read().unwrap().len(), 3, "LIST, GET and OTHER");
-    let response = metrics.text(&StoreFacts::default());
+    let response = metrics.text(&StoreFacts::default(), &QueueStats::default());
     assert!(response.contains(
         "apiserver_request_total{component=\"apiserver\",dry_run=\"\",group=\"\",resource=\"\",scope=\"\",\
          subresource=\"\",verb=\"LIST\",version=\"\",code=\"404\"} 100\n"

@@ -11,6 +11,7 @@ use http::{HeaderValue, Method, Response, header};
 use super::series::{DURATION_BOUNDS, SIZE_BOUNDS, SeriesLabels};
 use super::{Metrics, ResourceObjects, Series, process};
 use crate::http_types::Body;
+use crate::listener::flow::QueueStats;
 use crate::memory::MemoryStats;
 use crate::store::StoreStats;
 
@@ -34,13 +35,13 @@ impl Metrics {
     }
 
     /// Returns all metrics as the response to a scrape.
-    pub(crate) fn response(&self, store: &StoreFacts) -> Response<Body> {
-        let mut response = Response::new(Body::whole(Bytes::from(self.text(store))));
+    pub(crate) fn response(&self, store: &StoreFacts, expensive: &QueueStats) -> Response<Body> {
+        let mut response = Response::new(Body::whole(Bytes::from(self.text(store, expensive))));
         response.headers_mut().insert(header::CONTENT_TYPE, CONTENT_TYPE);
         response
     }
 
-    pub(super) fn text(&self, store: &StoreFacts) -> String {
+    pub(super) fn text(&self, store: &StoreFacts, expensive: &QueueStats) -> String {
         let series: BTreeMap<SeriesLabels, Arc<Series>> = {
             let series = self.series.read().unwrap_or_else(PoisonError::into_inner);
             series.iter().map(|(labels, series)| (labels.clone(), Arc::clone(series))).collect()
@@ -62,6 +63,7 @@ impl Metrics {
         text.family("apiserver_audit_error_total", "counter", "Audit events that could not be written to the log.");
         text.sample("apiserver_audit_error_total", &[("plugin", "log")], errors);
         objects(&mut text, store);
+        expensive_requests(&mut text, expensive);
         if let Some(connections) = self.connections.get().map(|counters| counters.snapshot()) {
             let prefix = "evenkeel_apiserver_connections";
             text.single(prefix, "gauge", "Open connections.", connections.open);
@@ -178,6 +180,22 @@ fn objects(text: &mut Exposition, store: &StoreFacts) {
     text.family(name, "counter", "Requests that were refused because of the memory budget.");
     text.sample(name, &[("what", "write")], memory.refused_writes);
     text.sample(name, &[("what", "body")], memory.refused_bodies);
+}
+
+fn expensive_requests(text: &mut Exposition, queue: &QueueStats) {
+    let prefix = "evenkeel_apiserver_expensive_requests";
+    for (name, help, value) in [
+        ("running", "Expensive requests that run on a thread of their own.", queue.seated),
+        ("running_limit", "The limit of those.", queue.seats),
+        ("waiting", "Expensive requests that wait for a thread.", queue.waiting),
+        ("waiting_limit", "The limit of those.", queue.limit),
+    ] {
+        text.single(&format!("{prefix}_{name}"), "gauge", help, value);
+    }
+    let name = format!("{prefix}_refused_total");
+    text.family(&name, "counter", "Expensive requests that were refused because too many wait.");
+    text.sample(&name, &[("user", "masters")], queue.refused.exempt);
+    text.sample(&name, &[("user", "other")], queue.refused.ordinary);
 }
 
 fn process_metrics(text: &mut Exposition) {

@@ -19,6 +19,38 @@ pub(crate) struct QueueLimits {
     pub(crate) per_flow: usize,
     /// Waiting requests of all flows.
     pub(crate) total: usize,
+    /// Waiting requests at which those of exempt users are refused, too.
+    pub(crate) exempt: usize,
+}
+
+/// Which limits of the queues apply to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Precedence {
+    /// All.
+    Ordinary,
+    /// [`QueueLimits::exempt`] alone.
+    Exempt,
+    /// None: a part of the request has run. It was within the limits when it arrived.
+    Begun,
+}
+
+/// The requests that found a queue full, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RefusedRequests {
+    pub(crate) ordinary: u64,
+    pub(crate) exempt: u64,
+}
+
+/// The use of a [`FairQueue`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct QueueStats {
+    /// Requests that run, and the limit.
+    pub(crate) seated: usize,
+    pub(crate) seats: usize,
+    /// Requests that wait, and the limit.
+    pub(crate) waiting: usize,
+    pub(crate) limit: usize,
+    pub(crate) refused: RefusedRequests,
 }
 
 /// What becomes of an arriving request.
@@ -43,6 +75,7 @@ pub(super) struct FairQueue {
     seated: usize,
     waiting: usize,
     next_ticket: u64,
+    refused: RefusedRequests,
     /// The waiting requests by flow. No queue is empty.
     queues: HashMap<Arc<str>, VecDeque<Ticket>>,
     /// The flows with waiting requests, in the order of their turns.
@@ -51,7 +84,16 @@ pub(super) struct FairQueue {
 
 impl FairQueue {
     pub(super) fn new(limits: QueueLimits) -> Self {
-        FairQueue { limits, seated: 0, waiting: 0, next_ticket: 0, queues: HashMap::new(), turns: VecDeque::new() }
+        let refused = RefusedRequests::default();
+        FairQueue {
+            limits,
+            seated: 0,
+            waiting: 0,
+            next_ticket: 0,
+            refused,
+            queues: HashMap::new(),
+            turns: VecDeque::new(),
+        }
     }
 
     /// Takes a free seat if nothing waits.
@@ -61,14 +103,22 @@ impl FairQueue {
         free
     }
 
-    /// Takes a seat or queues the request. An unbounded request is queued even if the queues are full.
-    pub(super) fn arrive(&mut self, flow: &str, unbounded: bool) -> Arrival {
+    /// Takes a seat, queues the request, or refuses it if a queue is full.
+    pub(super) fn arrive(&mut self, flow: &str, precedence: Precedence) -> Arrival {
         if self.try_seat() {
             return Arrival::Seated;
         }
         let queued = self.queues.get(flow).map_or(0, VecDeque::len);
-        if !unbounded && (queued >= self.limits.per_flow || self.waiting >= self.limits.total) {
-            return Arrival::Refused;
+        match precedence {
+            Precedence::Ordinary if queued >= self.limits.per_flow || self.waiting >= self.limits.total => {
+                self.refused.ordinary += 1;
+                return Arrival::Refused;
+            }
+            Precedence::Exempt if self.waiting >= self.limits.exempt => {
+                self.refused.exempt += 1;
+                return Arrival::Refused;
+            }
+            Precedence::Ordinary | Precedence::Exempt | Precedence::Begun => {}
         }
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
@@ -82,6 +132,13 @@ impl FairQueue {
             }
         }
         Arrival::Waiting(ticket)
+    }
+
+    /// Returns the use of the seats and queues.
+    pub(super) fn stats(&self) -> QueueStats {
+        let QueueLimits { seats, total, exempt, .. } = self.limits;
+        let limit = total.max(exempt);
+        QueueStats { seated: self.seated, seats, waiting: self.waiting, limit, refused: self.refused }
     }
 
     /// Releases a seat. The request of the returned ticket takes it over.

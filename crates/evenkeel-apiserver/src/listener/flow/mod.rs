@@ -18,12 +18,12 @@ use http::{HeaderValue, Response, StatusCode, header};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-pub(crate) use self::fair_queue::QueueLimits;
 use self::fair_queue::{Arrival, FairQueue, Ticket};
+pub(crate) use self::fair_queue::{Precedence, QueueLimits, QueueStats};
 use super::request_class::RequestClass;
 use crate::http_types::{Body, User};
 
-/// The group whose requests are never refused (APF-001).
+/// The group whose requests wait for no seat of [`InFlightLimits`] (APF-001).
 const MASTERS: &str = "system:masters";
 /// Waiting requests of one user, and of all users, per kind of request.
 const QUEUE_PER_USER: usize = 50;
@@ -31,7 +31,7 @@ const QUEUE_TOTAL: usize = 1000;
 /// The longest wait for a seat: a quarter of a request's deadline.
 const QUEUE_WAIT: Duration = Duration::from_secs(15);
 
-/// Returns whether a user's requests are never refused (APF-001).
+/// Returns whether a user's requests wait for no seat of [`InFlightLimits`] (APF-001).
 pub(crate) fn is_exempt(user: &User) -> bool {
     user.groups.iter().any(|group| group == MASTERS)
 }
@@ -47,7 +47,7 @@ impl InFlightLimits {
     /// Zero is no limit.
     pub(crate) fn new(reads: usize, writes: usize) -> Self {
         let pool = |seats: usize| {
-            let limits = QueueLimits { seats, per_flow: QUEUE_PER_USER, total: QUEUE_TOTAL };
+            let limits = QueueLimits { seats, per_flow: QUEUE_PER_USER, total: QUEUE_TOTAL, exempt: QUEUE_TOTAL };
             (seats > 0).then(|| SeatPool::new(limits))
         };
         InFlightLimits { reads: pool(reads), writes: pool(writes) }
@@ -69,7 +69,7 @@ impl InFlightLimits {
         if is_exempt(user) {
             return Ok(pool.try_acquire());
         }
-        match timeout(QUEUE_WAIT, pool.acquire(flow, false)).await {
+        match timeout(QUEUE_WAIT, pool.acquire(flow, Precedence::Ordinary)).await {
             Ok(seat) => seat.map(Some),
             Err(_) => Err(TooManyRequests),
         }
@@ -129,11 +129,16 @@ impl SeatPool {
         self.lock().queue.try_seat().then(|| Seat(Arc::clone(self)))
     }
 
-    /// Waits for a seat. Dropping the future leaves the queue. An unbounded request is never refused.
-    pub(crate) async fn acquire(self: &Arc<Self>, flow: &str, unbounded: bool) -> Result<Seat, TooManyRequests> {
+    /// Returns the use of the seats and queues.
+    pub(crate) fn stats(&self) -> QueueStats {
+        self.lock().queue.stats()
+    }
+
+    /// Waits for a seat. Dropping the future leaves the queue.
+    pub(crate) async fn acquire(self: &Arc<Self>, flow: &str, precedence: Precedence) -> Result<Seat, TooManyRequests> {
         let (ticket, receiver) = {
             let mut state = self.lock();
-            match state.queue.arrive(flow, unbounded) {
+            match state.queue.arrive(flow, precedence) {
                 Arrival::Seated => return Ok(Seat(Arc::clone(self))),
                 Arrival::Refused => return Err(TooManyRequests),
                 Arrival::Waiting(ticket) => {

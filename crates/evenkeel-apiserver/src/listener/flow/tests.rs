@@ -4,9 +4,10 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use tokio::time::{Duration, Instant};
 
+use super::fair_queue::RefusedRequests;
 use super::*;
 
-const LIMITS: QueueLimits = QueueLimits { seats: 2, per_flow: 3, total: 5 };
+const LIMITS: QueueLimits = QueueLimits { seats: 2, per_flow: 3, total: 5, exempt: 7 };
 
 fn waiting(arrival: Arrival) -> Ticket {
     match arrival {
@@ -17,47 +18,54 @@ fn waiting(arrival: Arrival) -> Ticket {
 
 #[test]
 fn flows_take_turns_however_many_requests_each_has() {
-    let mut queue = FairQueue::new(QueueLimits { seats: 1, per_flow: 1000, total: 2000 });
-    assert_eq!(queue.arrive("greedy", false), Arrival::Seated);
-    let mut greedy: VecDeque<Ticket> = (0..1000).map(|_| waiting(queue.arrive("greedy", false))).collect();
-    let polite = waiting(queue.arrive("polite", false));
-    let third = waiting(queue.arrive("third", false));
+    let mut queue = FairQueue::new(QueueLimits { seats: 1, per_flow: 1000, total: 2000, exempt: 2000 });
+    assert_eq!(queue.arrive("greedy", Precedence::Ordinary), Arrival::Seated);
+    let mut greedy: VecDeque<Ticket> =
+        (0..1000).map(|_| waiting(queue.arrive("greedy", Precedence::Ordinary))).collect();
+    let polite = waiting(queue.arrive("polite", Precedence::Ordinary));
+    let third = waiting(queue.arrive("third", Precedence::Ordinary));
     assert_eq!(queue.release(), greedy.pop_front(), "the flow that waits for longest is first");
     assert_eq!(queue.release(), Some(polite), "then every other flow, once");
     assert_eq!(queue.release(), Some(third));
-    let polite = waiting(queue.arrive("polite", false));
+    let polite = waiting(queue.arrive("polite", Precedence::Ordinary));
     assert_eq!(queue.release(), greedy.pop_front());
     assert_eq!(queue.release(), Some(polite));
     for ticket in greedy {
         assert_eq!(queue.release(), Some(ticket), "the requests of a flow keep their order");
     }
     assert_eq!(queue.release(), None);
-    assert_eq!(queue.arrive("greedy", false), Arrival::Seated, "all seats are free again");
+    assert_eq!(queue.arrive("greedy", Precedence::Ordinary), Arrival::Seated, "all seats are free again");
 }
 
 #[test]
 fn queues_are_bounded_per_flow_and_in_total() {
     let mut queue = FairQueue::new(LIMITS);
-    assert_eq!(queue.arrive("a", false), Arrival::Seated);
-    assert_eq!(queue.arrive("a", false), Arrival::Seated);
+    assert_eq!(queue.arrive("a", Precedence::Ordinary), Arrival::Seated);
+    assert_eq!(queue.arrive("a", Precedence::Ordinary), Arrival::Seated);
     for _ in 0..3 {
-        waiting(queue.arrive("a", false));
+        waiting(queue.arrive("a", Precedence::Ordinary));
     }
-    assert_eq!(queue.arrive("a", false), Arrival::Refused, "the flow's queue is full");
-    waiting(queue.arrive("b", false));
-    waiting(queue.arrive("c", false));
-    assert_eq!(queue.arrive("d", false), Arrival::Refused, "all queues together are full");
-    waiting(queue.arrive("d", true));
+    assert_eq!(queue.arrive("a", Precedence::Ordinary), Arrival::Refused, "the flow's queue is full");
+    waiting(queue.arrive("b", Precedence::Ordinary));
+    waiting(queue.arrive("c", Precedence::Ordinary));
+    assert_eq!(queue.arrive("d", Precedence::Ordinary), Arrival::Refused, "all queues together are full");
+    for _ in 0..2 {
+        waiting(queue.arrive("root", Precedence::Exempt));
+    }
+    assert_eq!(queue.arrive("root", Precedence::Exempt), Arrival::Refused, "exempt requests have a limit, too");
+    waiting(queue.arrive("a", Precedence::Begun));
+    let refused = RefusedRequests { ordinary: 2, exempt: 1 };
+    assert_eq!(queue.stats(), QueueStats { seated: 2, seats: 2, waiting: 8, limit: 7, refused });
     assert!(!queue.try_seat(), "no request overtakes the queue");
 }
 
 #[test]
 fn an_abandoned_request_gets_no_seat_and_no_turn() {
     let mut queue = FairQueue::new(QueueLimits { seats: 1, ..LIMITS });
-    assert_eq!(queue.arrive("a", false), Arrival::Seated);
-    let first = waiting(queue.arrive("a", false));
-    let second = waiting(queue.arrive("a", false));
-    let other = waiting(queue.arrive("b", false));
+    assert_eq!(queue.arrive("a", Precedence::Ordinary), Arrival::Seated);
+    let first = waiting(queue.arrive("a", Precedence::Ordinary));
+    let second = waiting(queue.arrive("a", Precedence::Ordinary));
+    let other = waiting(queue.arrive("b", Precedence::Ordinary));
     assert!(queue.abandon("a", first));
     assert!(!queue.abandon("a", first), "it is not queued any more");
     assert!(queue.abandon("b", other));
@@ -69,7 +77,7 @@ fn an_abandoned_request_gets_no_seat_and_no_turn() {
 impl FairQueue {
     /// Returns how many requests are seated.
     fn release_and_count(&mut self) -> usize {
-        match self.arrive("x", false) {
+        match self.arrive("x", Precedence::Ordinary) {
             Arrival::Seated => {
                 self.release();
                 0
@@ -149,14 +157,14 @@ async fn apf_001_one_user_with_many_requests_does_not_starve_another() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_dropped_while_it_waits_leaves_the_queue() {
-    let pool = SeatPool::new(QueueLimits { seats: 1, per_flow: 1, total: 1 });
-    let seat = pool.acquire("a", false).await.unwrap();
-    let waited = timeout(Duration::from_secs(1), pool.acquire("a", false)).await;
+    let pool = SeatPool::new(QueueLimits { seats: 1, per_flow: 1, total: 1, exempt: 1 });
+    let seat = pool.acquire("a", Precedence::Ordinary).await.unwrap();
+    let waited = timeout(Duration::from_secs(1), pool.acquire("a", Precedence::Ordinary)).await;
     assert!(waited.is_err());
     assert!(pool.lock().waiters.is_empty());
     let next = tokio::spawn({
         let pool = Arc::clone(&pool);
-        async move { pool.acquire("b", false).await.unwrap() }
+        async move { pool.acquire("b", Precedence::Ordinary).await.unwrap() }
     });
     tokio::task::yield_now().await;
     drop(seat);

@@ -44,6 +44,40 @@ async fn bud_12_expensive_requests_delay_no_other_request() {
     }
 }
 
+/// The administrator's expensive requests wait for a thread, too. Their queue has a limit of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bud_12_expensive_requests_of_masters_have_a_limit() {
+    const WAITING: usize = 2000;
+    const BEYOND: usize = 10;
+    let (server, fake) = start(ApiServer::builder().in_process_only()).await;
+    let threads = (std::thread::available_parallelism().unwrap().get() - 1).clamp(1, 4);
+    let mut requests = JoinSet::new();
+    for _ in 0..threads + WAITING + BEYOND {
+        let service = server.service();
+        requests.spawn(async move { call(&service, Method::GET, "/long", "").await.unwrap().status() });
+    }
+    for _ in 0..BEYOND {
+        assert_eq!(requests.join_next().await.unwrap().unwrap(), StatusCode::TOO_MANY_REQUESTS);
+    }
+    let metrics = get(&server, "/metrics").await.unwrap().into_body().collect().await.unwrap().to_bytes();
+    let metrics = String::from_utf8_lossy(&metrics);
+    for (name, value) in [
+        ("running", threads),
+        ("running_limit", threads),
+        ("waiting", WAITING),
+        ("waiting_limit", WAITING),
+        ("refused_total{user=\"masters\"}", BEYOND),
+        ("refused_total{user=\"other\"}", 0),
+    ] {
+        let line = format!("\nevenkeel_apiserver_expensive_requests_{name} {value}\n");
+        assert!(metrics.contains(&line), "{line} is not in {metrics}");
+    }
+    fake.gate().open();
+    while let Some(status) = requests.join_next().await {
+        assert_eq!(status.unwrap(), StatusCode::OK);
+    }
+}
+
 #[tokio::test]
 async fn in_process_requests_run_in_place_on_a_runtime_with_one_thread() {
     let (server, fake) = start(ApiServer::builder().in_process_only()).await;
