@@ -169,6 +169,8 @@ pub(crate) struct ApiEngine {
     sweeping: Mutex<()>,
     /// Terminating namespaces by the time of their next sweep.
     sweeps: Mutex<BTreeSet<(Duration, String)>>,
+    /// The sweep that the tick has started.
+    current_sweep: Mutex<Option<controllers::NamespaceSweep>>,
     /// The time of the next expiry of events.
     next_expiry: Mutex<Duration>,
     /// The custom resources whose writes are expensive.
@@ -205,6 +207,7 @@ impl ApiEngine {
             creates: RwLock::default(),
             sweeping: Mutex::default(),
             sweeps: Mutex::default(),
+            current_sweep: Mutex::default(),
             next_expiry: Mutex::default(),
             slow: SlowResources::default(),
         });
@@ -246,7 +249,7 @@ impl ApiEngine {
     /// Serves the definitions of the store, and continues what the last process had started.
     fn resume(&self) {
         self.sync_all_definitions();
-        self.terminating_namespaces().iter().for_each(|namespace| self.schedule_sweep(namespace));
+        self.resume_sweeps();
     }
 
     fn restore_with(&self, snapshot: &Snapshot, load: impl FnOnce(&Store, &Image)) {
@@ -256,7 +259,7 @@ impl ApiEngine {
             load(&self.store, &snapshot.image);
         }
         // A snapshot does not contain scheduled sweeps.
-        self.terminating_namespaces().iter().for_each(|namespace| self.schedule_sweep(namespace));
+        self.resume_sweeps();
     }
 
     /// Locks out writes of definitions and their coming into force.
@@ -291,11 +294,13 @@ impl Handler for Arc<ApiEngine> {
         let now = self.env.monotonic();
         self.store.tick(now);
         self.timers.turn(now);
-        if self.store.check_writable().is_err() {
-            return;
+        if self.store.check_writable().is_ok() {
+            self.expire_events(now);
         }
-        self.run_due_sweeps(now);
-        self.expire_events(now);
+    }
+
+    fn run_due_work(&self) -> bool {
+        self.store.check_writable().is_ok() && self.run_due_sweeps(self.env.monotonic())
     }
 
     fn unsynced_revision(&self) -> Option<u64> {

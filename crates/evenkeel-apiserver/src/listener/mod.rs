@@ -86,6 +86,12 @@ pub(crate) trait Handler: Send + Sync + 'static {
     /// Runs periodic work, about once a second: bookmarks, watch timeouts, expiries.
     fn tick(&self);
 
+    /// Runs a step of the work that is due, such as the removal of the content of a namespace. Returns whether there was
+    /// any.
+    fn run_due_work(&self) -> bool {
+        false
+    }
+
     /// Ends all watches and other streaming responses.
     fn close_watches(&self);
 

@@ -270,10 +270,17 @@ impl Ticker {
                 interval.tick().await;
                 if in_place {
                     handler.tick();
+                    while handler.run_due_work() {
+                        tokio::task::yield_now().await;
+                    }
                 } else {
                     let handler = Arc::clone(&handler);
                     // Sweeps of namespaces take long. A panic ends the tick alone.
-                    let _ = spawn_blocking(move || handler.tick()).await;
+                    let tick = move || {
+                        handler.tick();
+                        while handler.run_due_work() {}
+                    };
+                    let _ = spawn_blocking(tick).await;
                 }
             }
         }))

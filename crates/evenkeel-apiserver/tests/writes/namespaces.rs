@@ -1,5 +1,8 @@
 //! The life of namespaces.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use evenkeel_apiserver::{ApiServer, Builder, ControllerTiming};
@@ -303,4 +306,48 @@ async fn ns_8_a_restored_terminating_namespace_is_finalized() {
     tokio::time::sleep(Duration::from_secs(12)).await;
     api.get(N).await.refusal(404, "NotFound");
     fork.get(N).await.refusal(404, "NotFound");
+}
+
+/// Creates a namespace with this many objects.
+async fn filled_namespace(objects: usize) -> Api {
+    let api = Api::start().await;
+    api.post(NAMESPACES, &namespace("n")).await.expect(201);
+    for number in 0..objects {
+        api.post(INSIDE, &config_map(&format!("c{number}"))).await.expect(201);
+    }
+    api
+}
+
+/// On a runtime with one thread, too: a step deletes a thousand objects.
+#[tokio::test(start_paused = true)]
+async fn ns_7_other_requests_run_while_a_large_namespace_is_emptied() {
+    let api = filled_namespace(2100).await;
+    let mut deletion = pin!(api.delete(N));
+    let mut answered = 0;
+    let response = loop {
+        tokio::select! {
+            biased;
+            response = &mut deletion => break response,
+            version = api.get("/version") => {
+                version.expect(200);
+                answered += 1;
+            }
+        }
+    };
+    response.expect(200);
+    assert_eq!(answered, 2, "one after each step but the last");
+    api.get(N).await.refusal(404, "NotFound");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ns_7_a_namespace_is_emptied_even_if_its_client_leaves() {
+    let api = filled_namespace(1100).await;
+    {
+        let mut deletion = pin!(api.delete(N));
+        let is_pending = poll_fn(|cx| Poll::Ready(deletion.as_mut().poll(cx).is_pending())).await;
+        assert!(is_pending, "a part of the objects is left");
+    }
+    assert_eq!(api.get(INSIDE).await.expect(200)["items"].as_array().unwrap().len(), 100);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    api.get(N).await.refusal(404, "NotFound");
 }

@@ -4,3 +4,6 @@
 pub(crate) mod definitions;
 mod events;
 pub(crate) mod namespaces;
+mod sweep;
+
+pub(super) use sweep::{NamespaceSweep, PendingSweeps};

@@ -1,22 +1,19 @@
-//! The namespace controller: empties terminating namespaces and removes them.
+//! The namespace controller: what a terminating namespace refuses, and its conditions. `sweep` empties it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 use evenkeel_core::{Status, StatusCause};
 use serde_json::{Value, json};
 
-use crate::engine::options::{DeleteOptions, Propagation, WriteOptions};
+use super::sweep::Remaining;
+use crate::engine::options::WriteOptions;
 use crate::engine::target::{Target, WriteScope, Writer};
-use crate::engine::verbs::delete::DeleteOutcome;
-use crate::engine::{ApiEngine, ControllerTiming, object};
+use crate::engine::{ApiEngine, object};
 use crate::env::rfc3339;
 use crate::registry::Resource;
-use crate::store::{At, Record, Span};
+use crate::store::{At, Span};
 
 const TABLE: &str = "namespaces";
-const PODS: &str = "pods";
 /// Namespaces that exist from the start (NS-1).
 pub(crate) const INITIAL: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
 /// The finalizer in `spec.finalizers` that stands for the content of a namespace.
@@ -51,104 +48,26 @@ impl ApiEngine {
         self.store.get(TABLE, namespace).is_some_and(|record| record.facts.deleting)
     }
 
-    /// Sweeps a terminating namespace now or after the delay of the settings.
-    pub(crate) fn schedule_sweep(&self, namespace: &str) {
-        match self.settings.namespaces {
-            ControllerTiming::Off => {}
-            ControllerTiming::Immediate => self.sweep(namespace),
-            ControllerTiming::Delayed(delay) => {
-                let at = self.env.monotonic().saturating_add(delay);
-                let mut sweeps = self.sweeps.lock().unwrap_or_else(PoisonError::into_inner);
-                sweeps.insert((at, namespace.to_owned()));
-            }
-        }
-    }
-
-    /// Runs the sweeps that are due.
-    pub(crate) fn run_due_sweeps(&self, now: Duration) {
-        let due = {
-            let mut sweeps = self.sweeps.lock().unwrap_or_else(PoisonError::into_inner);
-            let later = sweeps.split_off(&(now + Duration::from_nanos(1), String::new()));
-            std::mem::replace(&mut *sweeps, later)
-        };
-        due.iter().for_each(|(_, namespace)| self.sweep(namespace));
-    }
-
-    /// Sweeps a namespace. That may remove the last object of a terminating definition.
-    fn sweep(&self, namespace: &str) {
-        self.sweep_namespace(namespace);
-        self.sweep_definitions();
-    }
-
-    /// Deletes the content of a terminating namespace. Once it is empty, removes the finalizer that stands for the
-    /// content, which removes the namespace (NS-7). Pods are deleted without a grace period: there is no kubelet to
-    /// stop them.
-    fn sweep_namespace(&self, namespace: &str) {
-        let _sweeping = self.sweeping.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(record) = self.store.get(TABLE, namespace).filter(|record| record.facts.deleting) else { return };
-        let holds_content = record
-            .value()
-            .pointer("/spec/finalizers")
-            .and_then(Value::as_array)
-            .is_some_and(|finalizers| finalizers.iter().any(|finalizer| finalizer.as_str() == Some(CONTENT)));
-        if !holds_content {
-            return;
-        }
-        let registry = self.registry();
-        let mut resources: Vec<&Arc<Resource>> = registry.namespaced_stores().collect();
-        resources.sort_by_key(|resource| *resource.storage != *PODS);
-        let mut remaining = Vec::new();
-        for resource in resources {
-            let left = self.empty(resource, namespace);
-            if !left.is_empty() {
-                remaining.push((Arc::clone(resource), left));
-                if *resource.storage == *PODS {
-                    break;
-                }
-            }
-        }
-        self.report(namespace, &remaining);
+    /// Returns whether a namespace is terminating and its finalizer for the content is left.
+    pub(super) fn holds_content(&self, namespace: &str) -> bool {
+        let record = self.store.get(TABLE, namespace).filter(|record| record.facts.deleting);
+        let is_content = |finalizer: &Value| finalizer.as_str() == Some(CONTENT);
+        record.is_some_and(|record| {
+            let namespace = record.value();
+            let finalizers = namespace.pointer("/spec/finalizers").and_then(Value::as_array);
+            finalizers.is_some_and(|finalizers| finalizers.iter().any(is_content))
+        })
     }
 
     /// Returns the names of the terminating namespaces.
-    pub(crate) fn terminating_namespaces(&self) -> Vec<String> {
+    pub(super) fn terminating_namespaces(&self) -> Vec<String> {
         let page = self.store.list(TABLE, Span::default(), At::Latest, |_, record| record.facts.deleting);
         let records = page.map(|page| page.records).unwrap_or_default();
         records.iter().map(|record| object::text(&record.value(), "name").to_owned()).collect()
     }
 
-    /// Deletes all objects of a resource in a namespace. Returns those that finalizers hold.
-    fn empty(&self, resource: &Arc<Resource>, namespace: &str) -> Vec<Arc<Record>> {
-        let prefix = format!("{namespace}/");
-        let span = Span { prefix: &prefix, ..Span::default() };
-        let Ok(page) = self.store.list(&resource.storage, span, At::Latest, |_, _| true) else {
-            return Vec::new();
-        };
-        let options = DeleteOptions {
-            grace_period: Some(0),
-            propagation: Some(Propagation::Background),
-            ..DeleteOptions::default()
-        };
-        let mut held = Vec::new();
-        for record in page.records {
-            // A finalizer holds a marked object, and a second delete changes nothing. A marked pod may be in its grace
-            // period, which ends here.
-            if record.facts.deleting && *resource.storage != *PODS {
-                held.push(record);
-                continue;
-            }
-            let value = record.value();
-            let name = object::text(&value, "name");
-            let target = Target { resource, namespace: Some(namespace), name, scope: WriteScope::Main };
-            if let Ok(DeleteOutcome::Pending(pending)) = self.delete_object(target, &options) {
-                held.push(pending);
-            }
-        }
-        held
-    }
-
     /// Writes what holds the namespace into its conditions, or removes its finalizer.
-    fn report(&self, namespace: &str, remaining: &[Remaining]) {
+    pub(super) fn report(&self, namespace: &str, remaining: &[Remaining]) {
         let registry = self.registry();
         let Some(resource) = registry.lookup("", "v1", "namespaces") else { return };
         let path = if remaining.is_empty() { &["spec", "finalizers"][..] } else { &["status", "conditions"][..] };
@@ -183,9 +102,6 @@ struct HoldingMetadata {
     #[serde(default)]
     finalizers: Vec<String>,
 }
-
-/// A resource and its objects that remain in a namespace.
-type Remaining = (Arc<Resource>, Vec<Arc<Record>>);
 
 fn conditions(remaining: &[Remaining], old: &Value, now: &str) -> Value {
     let count = |(resource, held): &Remaining| {

@@ -164,6 +164,11 @@ pub(crate) trait KindHooks: Debug + Sync {
     /// Runs after an object of the kind is marked for deletion or removed.
     fn after_delete(&self, _engine: &ApiEngine, _resource: &Resource, _name: &str) {}
 
+    /// Returns the namespace that is swept after a deletion if it is terminating: that of the object, or the object itself.
+    fn namespace_of<'a>(&self, namespace: Option<&'a str>, _name: &'a str) -> Option<&'a str> {
+        namespace
+    }
+
     /// Returns the warning that the response to a delete carries.
     fn delete_warning(&self, _options: &DeleteOptions) -> Option<&'static str> {
         None

@@ -5,10 +5,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{KindHooks, add_new};
+use crate::engine::object;
 use crate::engine::options::DeleteOptions;
 use crate::engine::target::WriteScope;
 use crate::engine::verbs::delete::DeletePlan;
-use crate::engine::{ApiEngine, object};
 use crate::env::rfc3339;
 use crate::field::FieldError;
 use crate::kinds;
@@ -65,7 +65,7 @@ impl KindHooks for NamespaceHooks {
         namespace.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty())
     }
 
-    fn after_delete(&self, engine: &ApiEngine, _: &Resource, name: &str) {
-        engine.schedule_sweep(name);
+    fn namespace_of<'a>(&self, _: Option<&'a str>, name: &'a str) -> Option<&'a str> {
+        Some(name)
     }
 }

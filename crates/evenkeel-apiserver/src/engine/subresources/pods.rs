@@ -8,6 +8,7 @@ use evenkeel_core::{Reason, Status, StatusCause, StatusDetails};
 use serde_json::{Value, json};
 
 use super::check_kind;
+use crate::engine::controllers::PendingSweeps;
 use crate::engine::object::set_path;
 use crate::engine::options::{DeleteOptions, WriteOptions};
 use crate::engine::request::ResourceRequest;
@@ -41,10 +42,11 @@ impl ApiEngine {
         let body = decode::parse(request.http, "Eviction")?.value;
         let target = request.target(WriteScope::Main);
         self.evict(target, &body, Writer::new(&options, &manager))?;
+        let mut sweeps = PendingSweeps::none(self);
         if !options.dry_run {
-            self.after_delete(target.resource, target.namespace, target.name);
+            self.after_delete(target.resource, target.namespace, target.name, &mut sweeps);
         }
-        Ok(HandlerOutcome::Response(response::created(request)))
+        Ok(sweeps.then(HandlerOutcome::Response(response::created(request))))
     }
 
     /// Serves `GET|PUT|PATCH pods/X/resize`.

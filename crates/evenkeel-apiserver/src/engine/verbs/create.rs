@@ -51,8 +51,8 @@ impl ApiEngine {
         let mut written = self.create_object(resource, request.namespace(), new, writer)?;
         written.warnings.splice(0..0, warnings);
         let name = object::text(&written.record.value(), "name").to_owned();
-        self.after_write(resource, request.namespace(), &name, &written, &options);
-        self.write_response(&view, &written, options.dry_run)
+        let sweeps = self.after_write(resource, request.namespace(), &name, &written, &options);
+        Ok(sweeps.then(self.write_response(&view, &written, options.dry_run)?))
     }
 
     /// Returns the response to a write.

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::list::{PageOutcome, list_response};
+use crate::engine::controllers::PendingSweeps;
 use crate::engine::options::{DeleteOptions, ListOptions, Propagation};
 use crate::engine::request::ResourceRequest;
 use crate::engine::target::{Target, WriteScope, server_timeout};
@@ -55,8 +56,9 @@ impl ApiEngine {
         let view = self.view(request, Endpoint::Object)?;
         let target = request.target(WriteScope::Main);
         let deleted = self.delete_object(target, &options)?;
+        let mut sweeps = PendingSweeps::none(self);
         if !options.dry_run {
-            self.after_delete(target.resource, target.namespace, target.name);
+            self.after_delete(target.resource, target.namespace, target.name, &mut sweeps);
         }
         let strategy = &target.resource.strategy;
         let representation = view.representation;
@@ -75,7 +77,7 @@ impl ApiEngine {
             }
         };
         warn(&mut response, target.resource, &options);
-        Ok(HandlerOutcome::Response(response))
+        Ok(sweeps.then(HandlerOutcome::Response(response)))
     }
 
     /// Serves a DELETE of a collection.
@@ -99,6 +101,7 @@ impl ApiEngine {
             remaining: selected.into_iter(),
             options,
             response,
+            sweeps: PendingSweeps::none(self),
             status_representation: request.status_representation(),
         };
         Ok(deletion.run())
@@ -175,15 +178,18 @@ impl ApiEngine {
         })
     }
 
-    /// Runs what a removal or a mark for deletion gives rise to. The object may have been the last to hold its
-    /// namespace or its definition.
-    pub(crate) fn after_delete(&self, resource: &Resource, namespace: Option<&str>, name: &str) {
-        resource.strategy.hooks.after_delete(self, resource, name);
-        if let Some(namespace) = namespace
-            && self.is_namespace_terminating(namespace)
-        {
-            self.schedule_sweep(namespace);
-        }
+    /// Runs what a removal or a mark for deletion gives rise to, and adds the sweep of a terminating namespace. The object
+    /// may have been the last to hold its namespace or its definition.
+    pub(crate) fn after_delete(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        name: &str,
+        sweeps: &mut PendingSweeps,
+    ) {
+        let hooks = resource.strategy.hooks;
+        hooks.after_delete(self, resource, name);
+        sweeps.add(hooks.namespace_of(namespace, name));
     }
 }
 
@@ -210,6 +216,7 @@ struct CollectionDeletion {
     options: DeleteOptions,
     /// The response if nothing fails.
     response: http::Response<Body>,
+    sweeps: PendingSweeps,
     /// The form of a Status if a delete fails.
     status_representation: Representation,
 }
@@ -225,7 +232,9 @@ impl CollectionDeletion {
             let name = object::text(&value, "name");
             let target = Target { resource: &self.resource, namespace, name, scope: WriteScope::Main };
             match self.engine.delete_object(target, &self.options) {
-                Ok(_) if !self.options.dry_run => self.engine.after_delete(&self.resource, namespace, name),
+                Ok(_) if !self.options.dry_run => {
+                    self.engine.after_delete(&self.resource, namespace, name, &mut self.sweeps);
+                }
                 Err(status) if !status.is_not_found() => {
                     return HandlerOutcome::Response(response::status(&status, self.status_representation));
                 }
@@ -233,7 +242,7 @@ impl CollectionDeletion {
             }
         }
         match self.remaining.len() {
-            0 => HandlerOutcome::Response(self.response),
+            0 => self.sweeps.then(HandlerOutcome::Response(self.response)),
             _ => HandlerOutcome::Unfinished(Box::new(move || self.run())),
         }
     }

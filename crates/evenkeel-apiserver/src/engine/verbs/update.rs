@@ -6,6 +6,7 @@ use evenkeel_core::Status;
 use serde_json::Value;
 
 use super::create::memory_of;
+use crate::engine::controllers::PendingSweeps;
 use crate::engine::decode::{self, Incoming};
 use crate::engine::object::set_path;
 use crate::engine::options::WriteOptions;
@@ -59,8 +60,8 @@ impl ApiEngine {
             other => other?,
         };
         written.warnings.splice(0..0, warnings);
-        self.after_write(resource, request.namespace(), request.name(), &written, &options);
-        self.write_response(&view, &written, options.dry_run)
+        let sweeps = self.after_write(resource, request.namespace(), request.name(), &written, &options);
+        Ok(sweeps.then(self.write_response(&view, &written, options.dry_run)?))
     }
 
     /// Creates an object by PUT (UPD-6). A resource version in the body requires an existing object.
@@ -196,23 +197,23 @@ impl ApiEngine {
         field_ownership::update_managed_fields(old, new, resource.schema(), &write);
     }
 
-    /// Runs what a committed write gives rise to: the kind's own work, and the controllers of a deletion.
+    /// Runs what a committed write gives rise to: the kind's own work, and the controllers of a deletion. Returns the sweeps
+    /// that the response waits for.
     pub(crate) fn after_write(
-        &self,
+        self: &Arc<Self>,
         resource: &Resource,
         namespace: Option<&str>,
         name: &str,
         written: &Written,
         options: &WriteOptions,
-    ) {
-        if options.dry_run {
-            return;
+    ) -> PendingSweeps {
+        let mut sweeps = PendingSweeps::none(self);
+        match written.record.facts.deleting {
+            _ if options.dry_run => {}
+            true => self.after_delete(resource, namespace, name, &mut sweeps),
+            false => resource.strategy.hooks.after_write(self, name),
         }
-        if written.record.facts.deleting {
-            self.after_delete(resource, namespace, name);
-        } else {
-            resource.strategy.hooks.after_write(self, name);
-        }
+        sweeps
     }
 }
 
