@@ -7,6 +7,8 @@ mod commands;
 mod controller;
 mod demo;
 #[cfg(unix)]
+mod descriptors;
+#[cfg(unix)]
 mod kill_rounds;
 mod kubectl;
 mod observe;
