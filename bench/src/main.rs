@@ -8,6 +8,7 @@ mod client;
 mod compare;
 mod data;
 mod decode;
+mod durable;
 mod load;
 mod pack;
 mod peer;
@@ -26,7 +27,7 @@ use clap::Parser;
 /// Measures the embedded API server and the decoders.
 #[derive(Debug, Parser)]
 struct Options {
-    /// The case to run: start, memory, crd, creates, large, watch, decode, pack, peer, store, reconcile, or all of
+    /// The case to run: start, memory, crd, creates, large, durable, watch, decode, pack, peer, store, reconcile, or all of
     /// these; or compare, which builds and runs client-go's and kube-rs' informers and has options of its own.
     #[arg(default_value = "all")]
     case: String,
@@ -52,7 +53,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The cases in order. Each runs in a process of its own, so that none inherits another's memory.
 const CASES: &[&str] =
-    &["start", "memory", "crd", "creates", "large", "watch", "decode", "pack", "peer", "store", "reconcile"];
+    &["start", "memory", "crd", "creates", "large", "durable", "watch", "decode", "pack", "peer", "store", "reconcile"];
 
 fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args_os().skip(1);
@@ -86,6 +87,7 @@ fn main() -> Result<(), Failure> {
             "crd" => start::definitions(options.starts).await,
             "creates" => load::creates().await,
             "large" => load::large(options.pods).await,
+            "durable" => durable::durable(options.pods).await,
             "watch" => watch::fan_out(options.watchers).await,
             "decode" => decode::lists(options.pods).await,
             "pack" => pack::pack(options.pods.min(50_000)),

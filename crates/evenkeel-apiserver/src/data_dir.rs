@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::kubeconfig::write_private;
 use crate::listener::tls::IdentityKeys;
 use crate::memory::Memory;
-use crate::store::durable::{Folder, FolderError};
-use crate::store::{Fsync, History, OpenedStore, RecoveryError, Store};
+use crate::store::durable::{self, BackupError, Folder, FolderError, LogSettings};
+use crate::store::{BackupSummary, Fsync, History, OpenedStore, RecoveryError, Store};
 
 /// Why a data directory could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -42,12 +42,76 @@ pub enum DataDirError {
         /// What is wrong with the content.
         source: RecoveryError,
     },
+    /// The directory has no content to copy.
+    #[error("{} has no data of an API server: pass the directory of `data_dir` or --data-dir", path.display())]
+    NoContent {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The backup would be one of the files of the data directory.
+    #[error("{} is in the data directory: write the backup to another one", path.display())]
+    InsideDataDir {
+        /// The file.
+        path: PathBuf,
+    },
     /// The directory has content, and a snapshot or a backup to start from was given, too.
     #[error("{} has content: start without the snapshot or backup, or use an empty directory", path.display())]
     NotEmpty {
         /// The directory.
         path: PathBuf,
     },
+}
+
+/// Writes the content of a [`Builder::data_dir`](crate::Builder::data_dir) at one revision to a file for
+/// [`Builder::restore_backup`](crate::Builder::restore_backup). A server may use the directory meanwhile, in this process or in
+/// another one. Blocks while it reads and writes.
+///
+/// Guarantees: every write that the server acknowledged before the call is in the backup. The file appears when it is complete
+/// and on stable storage, is readable by its owner only, and replaces an existing one. The directory is not changed.
+///
+/// # Errors
+/// The directory has no content or cannot be read, or the file cannot be written. An existing file is unchanged then.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let (data, backup) = (folder.path().join("data"), folder.path().join("backup"));
+/// use evenkeel_apiserver::{ApiServer, backup_data_dir};
+///
+/// let server = ApiServer::builder().data_dir(&data).start().await?;
+/// let summary = backup_data_dir(&data, &backup)?;
+/// assert_eq!(summary.revision, server.stats().revision);
+/// let restored = ApiServer::builder().restore_backup(&backup).start().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn backup_data_dir(data_dir: impl AsRef<Path>, backup: impl AsRef<Path>) -> Result<BackupSummary, DataDirError> {
+    let (data_dir, backup) = (data_dir.as_ref(), backup.as_ref());
+    let folder = fs::canonicalize(data_dir).map_err(|source| DataDirError::Io { path: data_dir.to_owned(), source })?;
+    let parent = match backup.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    if fs::canonicalize(parent).is_ok_and(|parent| parent == folder) {
+        return Err(DataDirError::InsideDataDir { path: backup.to_owned() });
+    }
+    durable::copy(&folder, backup).map_err(|error| match error {
+        BackupError::Empty => DataDirError::NoContent { path: data_dir.to_owned() },
+        BackupError::Recovery(source) => DataDirError::Recovery { path: data_dir.to_owned(), source },
+        BackupError::Write(source) => DataDirError::Io { path: backup.to_owned(), source },
+    })
+}
+
+/// The history that a server serves after it has been restarted on its [`Builder::data_dir`](crate::Builder::data_dir).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HistoryAfterRestart {
+    /// The history of the last server: watches resume, and lists at an exact version and continue tokens are served.
+    #[default]
+    Keep,
+    /// None: every resource version of the last server is 410, and every informer relists. This is how clients meet a server
+    /// whose history does not reach back, for example after a long outage.
+    Drop,
 }
 
 /// The settings of a data directory.
@@ -65,7 +129,8 @@ impl DataDir {
             FolderError::InUse(holder) => DataDirError::InUse { path: self.path.clone(), holder },
             FolderError::Io(source) => DataDirError::Io { path: self.path.clone(), source },
         })?;
-        Store::open(history, Arc::new(folder), self.fsync, self.salvage, memory)
+        let settings = LogSettings { fsync: self.fsync, salvage: self.salvage, ..LogSettings::default() };
+        Store::open(history, Arc::new(folder), settings, memory)
             .map_err(|source| DataDirError::Recovery { path: self.path.clone(), source })
     }
 

@@ -78,7 +78,7 @@ mod token_file;
 mod version;
 
 pub use audit::{AuditLogError, AuditPolicy, AuditPolicyError};
-pub use data_dir::DataDirError;
+pub use data_dir::{DataDirError, HistoryAfterRestart, backup_data_dir};
 pub use engine::{ControllerTiming, Snapshot};
 pub use env::Env;
 pub use evenkeel_base::channels::{ChannelReader, ChannelWriter};
@@ -96,6 +96,6 @@ pub use listener::{InProcess, RequestRecord, RequestTarget};
 pub use logs::{ContainerLog, LogStream, PodLogs};
 pub use memory::MemoryStats;
 pub use server::{ApiServer, Builder, StartError};
-pub use store::{Fsync, RecoveryError, StoreStats};
+pub use store::{BackupSummary, Fsync, RecoveryError, StoreStats};
 pub use token_file::TokenFileError;
 pub use version::ServerVersion;

@@ -5,7 +5,7 @@
 mod support;
 
 use bytes::Bytes;
-use evenkeel_apiserver::{ApiServer, DataDirError, Fsync, StartError};
+use evenkeel_apiserver::{ApiServer, DataDirError, Fsync, StartError, backup_data_dir};
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
@@ -222,4 +222,55 @@ async fn dur_012_a_backup_is_restored_above_the_revisions_of_its_server() {
     assert_eq!(names(&Client::new(again.url())).await, ["before", "later"]);
     let bad = ApiServer::builder().restore_backup(folder.path().join("two/lock")).start().await.unwrap_err();
     assert!(matches!(bad, StartError::DataDir(DataDirError::Recovery { .. })), "{bad}");
+}
+
+#[tokio::test]
+async fn dur_013_a_server_listens_when_everything_is_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = || ApiServer::builder().data_dir(folder.path()).fsync(Fsync::Never).start();
+    let first = start().await.unwrap();
+    let client = Client::new(first.url());
+    for number in 0..200 {
+        create(&client, &format!("c{number:03}")).await;
+    }
+    first.shutdown().await;
+    let second = start().await.unwrap();
+    let client = Client::new(second.url());
+    let expected: Vec<String> = (0..200).map(|number| format!("c{number:03}")).collect();
+    assert_eq!(names(&client).await, expected, "the first request finds everything");
+}
+
+#[tokio::test]
+async fn dur_012_a_data_directory_is_copied_while_its_server_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, backup) = (folder.path().join("data"), folder.path().join("backup"));
+    let server = ApiServer::builder().data_dir(&data).fsync(Fsync::Never).start().await.unwrap();
+    let client = Client::new(server.url());
+    create(&client, "before").await;
+    let acknowledged = server.stats().revision;
+    let copying = tokio::task::spawn_blocking({
+        let (data, backup) = (data.clone(), backup.clone());
+        move || backup_data_dir(&data, &backup).unwrap()
+    });
+    create(&client, "during").await;
+    let summary = copying.await.unwrap();
+    assert!(summary.revision >= acknowledged && summary.objects >= 5, "{summary:?}");
+
+    let restored = ApiServer::builder().restore_backup(&backup).first_revision(0).start().await.unwrap();
+    let found = names(&Client::new(restored.url())).await;
+    assert_eq!(found.first().map(String::as_str), Some("before"), "an acknowledged write");
+    assert!(restored.stats().revision >= summary.revision + 1_000_000_000);
+    create(&client, "after").await;
+    assert_eq!(names(&client).await, ["after", "before", "during"], "the server goes on");
+
+    let empty = folder.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let error = backup_data_dir(&empty, &backup).unwrap_err();
+    assert!(matches!(error, DataDirError::NoContent { .. }), "{error}");
+    let error = backup_data_dir(folder.path().join("missing"), &backup).unwrap_err();
+    assert!(matches!(error, DataDirError::Io { .. }), "{error}");
+    let error = backup_data_dir(&data, data.join("snapshot-0000000009")).unwrap_err();
+    assert!(matches!(error, DataDirError::InsideDataDir { .. }), "{error}");
+    let error = backup_data_dir(&data, folder.path().join("no/folder/backup")).unwrap_err();
+    assert!(matches!(error, DataDirError::Io { .. }), "{error}");
 }

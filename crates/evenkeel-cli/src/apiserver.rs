@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::builder::NonEmptyStringValueParser;
-use evenkeel_apiserver::{ApiServer, AuditPolicy, FaultSpecError, Faults, Fsync, Rule, StartError};
+use evenkeel_apiserver::{
+    ApiServer, AuditPolicy, FaultSpecError, Faults, Fsync, HistoryAfterRestart, Rule, StartError, backup_data_dir,
+};
 
 use crate::{Failure, Outcome, signals::Signals};
 
@@ -45,11 +47,15 @@ Examples:
   evenkeel apiserver --kubeconfig-out /tmp/evenkeel.kubeconfig
   evenkeel apiserver --listen 127.0.0.1:8080 --plain-http
   evenkeel apiserver --data-dir /tmp/evenkeel-data --kubeconfig-out /tmp/evenkeel.kubeconfig
+  evenkeel apiserver backup --data-dir /tmp/evenkeel-data /tmp/evenkeel.backup
+  evenkeel apiserver --data-dir /tmp/evenkeel-copy --restore /tmp/evenkeel.backup --listen 127.0.0.1:6444
   evenkeel apiserver --fault drop-watch:events=3 --fault status:code=429,retry-after=1,times=5,resource=pods";
 
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = FAULTS)]
+#[command(after_long_help = FAULTS, args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// IP address and port; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS", default_value = DEFAULT_ADDRESS, value_parser = address)]
     listen: SocketAddr,
@@ -81,6 +87,10 @@ pub(crate) struct Arguments {
     /// loses nothing, a power loss may) [default: group]
     #[arg(long, value_name = "POLICY", requires = "data_dir", value_parser = fsync)]
     fsync: Option<Fsync>,
+    /// What a restart leaves of the data folder's history: `keep`, or `drop`, after which every client relists
+    /// [default: keep]
+    #[arg(long, value_name = "KEEP", requires = "data_dir", value_parser = history_after_restart)]
+    history_after_restart: Option<HistoryAfterRestart>,
     /// Start from the last good record if the data folder is damaged
     #[arg(long, requires = "data_dir")]
     salvage: bool,
@@ -122,6 +132,22 @@ pub(crate) struct Arguments {
     i_know_this_is_open: bool,
 }
 
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Write the content of a data folder to a file for --restore, while a server uses it or not
+    Backup(BackupArguments),
+}
+
+#[derive(Debug, clap::Args)]
+struct BackupArguments {
+    /// The data folder of the server
+    #[arg(long, value_name = "FOLDER")]
+    data_dir: PathBuf,
+    /// The file; it is replaced if it exists, and readable by its owner only
+    #[arg(value_name = "FILE")]
+    backup: PathBuf,
+}
+
 pub(crate) fn address(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse().map_err(|_| "not an IP address and a port, such as 127.0.0.1:6443 or [::1]:0")
 }
@@ -148,11 +174,22 @@ fn fsync(policy: &str) -> Result<Fsync, &'static str> {
     }
 }
 
+fn history_after_restart(keep: &str) -> Result<HistoryAfterRestart, &'static str> {
+    match keep {
+        "keep" => Ok(HistoryAfterRestart::Keep),
+        "drop" => Ok(HistoryAfterRestart::Drop),
+        _ => Err("there are keep and drop"),
+    }
+}
+
 fn fault(spec: &str) -> Result<Rule, FaultSpecError> {
     Faults::parse(spec)
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Outcome {
+    if let Some(Command::Backup(arguments)) = arguments.command {
+        return tokio::task::spawn_blocking(move || backup(&arguments)).await?;
+    }
     // Without --token the server generates one for the administrator, which only the kubeconfig contains.
     let unreachable = (!arguments.plain_http || arguments.anonymous)
         && arguments.token.is_none()
@@ -176,6 +213,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     }
     if let Some(folder) = arguments.data_dir {
         builder = builder.data_dir(folder).fsync(arguments.fsync.unwrap_or_default()).salvage(arguments.salvage);
+        builder = builder.history_after_restart(arguments.history_after_restart.unwrap_or_default());
     }
     if let Some(backup) = arguments.restore {
         builder = builder.restore_backup(backup);
@@ -217,6 +255,13 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
         writeln!(out, "fault {fault}: {count} times")?;
     }
     writeln!(out, "stopped")?;
+    Ok(())
+}
+
+fn backup(arguments: &BackupArguments) -> Outcome {
+    let summary = backup_data_dir(&arguments.data_dir, &arguments.backup)?;
+    let (revision, objects) = (summary.revision, summary.objects);
+    writeln!(io::stdout(), "backup {}: revision {revision}, {objects} objects", arguments.backup.display())?;
     Ok(())
 }
 

@@ -49,6 +49,7 @@ use self::target::Writer;
 use self::timers::TimerWheel;
 pub(crate) use self::view::encode;
 use self::weight::SlowResources;
+use crate::data_dir::HistoryAfterRestart;
 use crate::env::Env;
 use crate::exec::ProcessHandlers;
 use crate::faults::StoreControl;
@@ -117,6 +118,8 @@ pub(crate) struct Settings {
     pub(crate) backup: Option<Image>,
     /// The store of a data directory.
     pub(crate) opened: Option<Arc<OpenedStore>>,
+    /// What is served of its history.
+    pub(crate) history_after_restart: HistoryAfterRestart,
     /// The signing key of service-account tokens. Without one, the key is drawn from the randomness of the `Env`, which
     /// may be predictable.
     pub(crate) signing_key: Option<SigningKey>,
@@ -139,6 +142,7 @@ impl Default for Settings {
             first_revision: 0,
             backup: None,
             opened: None,
+            history_after_restart: HistoryAfterRestart::Keep,
             signing_key: None,
             static_tokens: Tokens::default(),
             processes: ProcessHandlers::default(),
@@ -212,7 +216,12 @@ impl ApiEngine {
             slow: SlowResources::default(),
         });
         match (snapshot, backup) {
-            _ if has_content => engine.resume(),
+            _ if has_content => {
+                if engine.settings.history_after_restart == HistoryAfterRestart::Drop {
+                    engine.store.drop_history();
+                }
+                engine.resume();
+            }
             (_, Some(backup)) => {
                 engine.store.load(&backup);
                 engine.store.raise(engine.settings.first_revision);
@@ -362,6 +371,7 @@ impl Handler for Arc<ApiEngine> {
             history_events: self.settings.history.events,
             history_bytes: self.settings.history.bytes,
             memory: self.settings.memory.stats(),
+            journal: self.store.journal_stats(),
         }
     }
 

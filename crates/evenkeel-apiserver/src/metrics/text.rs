@@ -14,6 +14,7 @@ use crate::http_types::Body;
 use crate::listener::flow::QueueStats;
 use crate::memory::MemoryStats;
 use crate::store::StoreStats;
+use crate::store::durable::JournalStats;
 
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
@@ -26,6 +27,8 @@ pub(crate) struct StoreFacts {
     pub(crate) history_events: usize,
     pub(crate) history_bytes: usize,
     pub(crate) memory: MemoryStats,
+    /// The files of a durable store.
+    pub(crate) journal: Option<JournalStats>,
 }
 
 impl Metrics {
@@ -63,6 +66,9 @@ impl Metrics {
         text.family("apiserver_audit_error_total", "counter", "Audit events that could not be written to the log.");
         text.sample("apiserver_audit_error_total", &[("plugin", "log")], errors);
         objects(&mut text, store);
+        if let Some(journal) = &store.journal {
+            files(&mut text, journal);
+        }
         expensive_requests(&mut text, expensive);
         if let Some(connections) = self.connections.get().map(|counters| counters.snapshot()) {
             let prefix = "evenkeel_apiserver_connections";
@@ -180,6 +186,18 @@ fn objects(text: &mut Exposition, store: &StoreFacts) {
     text.family(name, "counter", "Requests that were refused because of the memory budget.");
     text.sample(name, &[("what", "write")], memory.refused_writes);
     text.sample(name, &[("what", "body")], memory.refused_bodies);
+}
+
+fn files(text: &mut Exposition, journal: &JournalStats) {
+    for (name, help, value) in [
+        ("log_bytes", "The log since the last snapshot.", journal.log),
+        ("snapshot_bytes", "The last snapshot.", journal.snapshot),
+        ("queued_bytes", "Writes that are not in the log yet.", journal.queued as u64),
+        ("queued_limit_bytes", "The limit of those.", journal.queued_limit as u64),
+        ("compacting", "Whether a new snapshot is being written.", u64::from(journal.is_compacting)),
+    ] {
+        text.single(&format!("evenkeel_apiserver_storage_{name}"), "gauge", help, value);
+    }
 }
 
 fn expensive_requests(text: &mut Exposition, queue: &QueueStats) {

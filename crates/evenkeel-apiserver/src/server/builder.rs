@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::Secret;
 use super::system_env::SystemEnv;
 use crate::audit::AuditSettings;
+use crate::data_dir::HistoryAfterRestart;
 use crate::engine::{ControllerTiming, Settings, Snapshot};
 use crate::env::Env;
 use crate::exec::{PortHandler, ProcessHandler};
@@ -295,6 +296,12 @@ impl Builder {
     /// are kept beside the others, and a warning in the log says how many revisions are lost.
     pub fn salvage(mut self, enabled: bool) -> Self {
         self.salvage = enabled;
+        self
+    }
+
+    /// Sets what a restart on [`Builder::data_dir`] leaves of the history. The default is [`HistoryAfterRestart::Keep`].
+    pub fn history_after_restart(mut self, history: HistoryAfterRestart) -> Self {
+        self.settings.history_after_restart = history;
         self
     }
 

@@ -7,15 +7,13 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use super::durable::{
-    Disk, Fsync, Journal, JournalEntry, JournalObserver, LogWriter, Recovered, RecoveryError, recover, write_backup,
+    Disk, Journal, JournalEntry, JournalObserver, JournalStats, LogSettings, LogWriter, Recovered, RecoveryError,
+    recover, write_backup,
 };
 use super::interest::Watchers;
 use super::revision_waiters::RevisionWaiters;
-use super::{Event, History, Store, wake};
+use super::{Event, History, Store, StoreState, wake};
 use crate::memory::Memory;
-
-/// A log with fewer bytes is not compacted.
-const MIN_COMPACTION: u64 = 64 << 20;
 
 /// Why a durable store takes no writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,11 +73,11 @@ impl Durability {
 struct StoreReports(Weak<Store>);
 
 impl JournalObserver for StoreReports {
-    fn durable(&self, revision: u64, log_bytes: Option<u64>) {
+    fn durable(&self, revision: u64) {
         if let Some(store) = self.0.upgrade() {
             store.publish(revision);
-            if let Some(bytes) = log_bytes {
-                store.compact_log(bytes, MIN_COMPACTION);
+            if store.is_compaction_due() {
+                store.compact_log();
             }
         }
     }
@@ -97,11 +95,11 @@ impl Store {
     pub(crate) fn open(
         history: History,
         disk: Arc<dyn Disk>,
-        fsync: Fsync,
-        salvage: bool,
+        settings: LogSettings,
         memory: Arc<Memory>,
     ) -> Result<OpenedStore, RecoveryError> {
         let io_error = |source| RecoveryError::Io { file: "the log".into(), source };
+        let LogSettings { fsync, salvage, min_compaction } = settings;
         let mut recovered = recover(&*disk, history, salvage)?;
         let log = LogWriter::open(disk, fsync, &mut recovered).map_err(io_error)?;
         let Recovered { mut state, empty, .. } = recovered;
@@ -111,7 +109,7 @@ impl Store {
         let store = Arc::new_cyclic(|store| {
             let journal = Journal::start(log, StoreReports(Weak::clone(store)));
             let journal = journal.map_err(|error| failure = Some(error)).ok();
-            Store { inner: state.into(), history, memory, journal }
+            Store { inner: state.into(), history, memory, journal, min_compaction }
         });
         match failure {
             Some(error) => Err(io_error(error)),
@@ -164,10 +162,18 @@ impl Store {
     /// Refuses writes to a store whose log cannot take more.
     pub(crate) fn check_writable(&self) -> Result<(), WriteRefusal> {
         let Some(journal) = &self.journal else { return Ok(()) };
-        if let Some(reason) = &self.read().durability.read_only {
+        let inner = self.read();
+        if let Some(reason) = &inner.durability.read_only {
             return Err(WriteRefusal::ReadOnly(Arc::clone(reason)));
         }
-        if journal.is_full() { Err(WriteRefusal::Behind) } else { Ok(()) }
+        let files = journal.stats();
+        let is_outgrown = files.is_compacting && files.log > self.max_log(&inner);
+        if files.queued >= files.queued_limit || is_outgrown { Err(WriteRefusal::Behind) } else { Ok(()) }
+    }
+
+    /// Returns the sizes of the files of a durable store.
+    pub(crate) fn journal_stats(&self) -> Option<JournalStats> {
+        self.journal.as_ref().map(Journal::stats)
     }
 
     /// Writes the content of now to a file. Returns its revision.
@@ -233,16 +239,28 @@ impl Store {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Starts the compaction of a log that is longer than the live objects, and at least `minimum` bytes.
-    pub(super) fn compact_log(&self, log_bytes: u64, minimum: u64) {
-        if log_bytes < minimum {
-            return;
-        }
-        let inner = self.write();
-        let live: usize = inner.tables.values().map(|table| table.object_bytes).sum();
-        if log_bytes >= live as u64 {
-            self.log(|| JournalEntry::Rotate(inner.image()));
-        }
+    /// Returns the length at which a log is compacted. While a compaction runs, writes are refused at the same length of the
+    /// next log, so that the files have a limit however slow the disk is.
+    fn max_log(&self, inner: &StoreState) -> u64 {
+        self.min_compaction.max(inner.object_bytes as u64 / 2)
+    }
+
+    /// Returns whether the log, or what of the snapshot is out of date, has become too long.
+    fn is_compaction_due(&self) -> bool {
+        let Some(files) = self.journal_stats().filter(|files| !files.is_compacting) else { return false };
+        let inner = self.read();
+        let content = (inner.object_bytes + inner.history_bytes) as u64;
+        // A failed compaction is not repeated at every write.
+        let is_shrunk =
+            files.snapshot + files.log > self.min_compaction + 3 * content && files.log > self.min_compaction / 16;
+        files.log >= self.max_log(&inner) || is_shrunk
+    }
+
+    /// Starts a compaction.
+    pub(super) fn compact_log(&self) {
+        // Excludes commits: the image has all of them that are in the log.
+        let inner = self.read();
+        self.log(|| JournalEntry::Rotate(inner.image()));
     }
 }
 

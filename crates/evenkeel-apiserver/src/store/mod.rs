@@ -18,6 +18,7 @@ mod durability;
 pub(crate) mod durable;
 mod epoch;
 mod interest;
+mod object_map;
 mod record;
 mod revision_waiters;
 mod ring;
@@ -33,7 +34,7 @@ use std::time::Duration;
 use chain::Chain;
 use durability::Durability;
 pub(crate) use durability::{OpenedStore, WriteRefusal};
-pub use durable::{Fsync, RecoveryError};
+pub use durable::{BackupSummary, Fsync, RecoveryError};
 use durable::{Journal, JournalEntry};
 use epoch::LostRevisions;
 pub(crate) use epoch::first_revision;
@@ -73,6 +74,8 @@ pub(crate) struct Store {
     memory: Arc<Memory>,
     /// The log of a durable store.
     journal: Option<Journal>,
+    /// A log with fewer bytes is not compacted.
+    min_compaction: u64,
 }
 
 #[derive(Debug, Default)]
@@ -207,7 +210,7 @@ pub struct StoreStats {
 
 impl Store {
     pub(crate) fn new(history: History) -> Self {
-        Store { inner: RwLock::default(), history, memory: Arc::default(), journal: None }
+        Store { inner: RwLock::default(), history, memory: Arc::default(), journal: None, min_compaction: u64::MAX }
     }
 
     /// Reports the size of the store to this budget.
@@ -436,7 +439,7 @@ impl Store {
         inner.tables.values().for_each(|table| table.watchers.wake_all());
     }
 
-    /// Returns an image of the store. Costs one or two pointers per key.
+    /// Returns an image of the store. Costs a pointer per chunk of keys and per event of the history.
     pub(crate) fn image(&self) -> Image {
         self.read().image()
     }
@@ -487,6 +490,12 @@ impl Store {
         if let Some(floor) = inner.lost.add(reached, first) {
             inner.compact(floor);
         }
+    }
+
+    /// Refuses reads and watches from all revisions that were issued so far.
+    pub(crate) fn drop_history(&self) {
+        self.raise(self.revision() + 1);
+        self.compact(self.revision());
     }
 
     /// Closes all watches of one resource.

@@ -1,18 +1,18 @@
 //! [`Table`]: the objects of one resource.
 
-use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use super::chain::{Chain, Version};
 use super::interest::Watchers;
+use super::object_map::ObjectMap;
 use super::ring::{Event, Ring};
 use super::{History, Record, Span};
 
 /// The objects of one resource, their recent versions, and the watches on them.
 #[derive(Debug)]
 pub(super) struct Table {
-    pub(super) objects: BTreeMap<Box<str>, Chain>,
+    pub(super) objects: ObjectMap,
     /// Keys whose latest version is an object.
     pub(super) live: usize,
     /// The bytes of those objects.
@@ -29,7 +29,7 @@ impl Table {
     /// Returns an empty table whose history starts at `floor`.
     pub(super) fn new(floor: u64) -> Self {
         Table {
-            objects: BTreeMap::new(),
+            objects: ObjectMap::default(),
             live: 0,
             object_bytes: 0,
             ring: Ring::new(floor),
@@ -57,7 +57,7 @@ impl Table {
             Some(after) => Bound::Excluded(after),
             None => Bound::Included(span.prefix),
         };
-        self.objects.range::<str, _>((from, Bound::Unbounded)).take_while(move |(key, _)| key.starts_with(span.prefix))
+        self.objects.range(from).take_while(move |(key, _)| key.starts_with(span.prefix))
     }
 
     pub(super) fn apply(&mut self, event: &Arc<Event>, history: History) {

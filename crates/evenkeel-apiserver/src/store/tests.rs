@@ -91,8 +91,8 @@ fn sto_3_evicted_history_leaves_one_version_per_key_and_no_tombstone() {
     }
     let inner = store.read();
     let objects = &inner.tables[&table()].objects;
-    assert_eq!(objects.keys().map(|key| &**key).collect::<Vec<_>>(), ["ns/a"]);
-    assert_eq!(objects["ns/a"].len(), 3, "the two remembered events and the state before them");
+    assert_eq!(objects.iter().map(|(key, _)| &**key).collect::<Vec<_>>(), ["ns/a"]);
+    assert_eq!(objects.get("ns/a").unwrap().len(), 3, "the two remembered events and the state before them");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The binary, from the outside.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is a finding")]
 
+#[cfg(unix)]
+mod backup;
 mod bad_input;
 mod bench_queue;
 mod commands;

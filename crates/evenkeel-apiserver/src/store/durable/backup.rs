@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::RecoveryError;
 use super::disk::Folder;
-use super::recover::read_snapshot;
+use super::recover::{read_only, read_snapshot};
 use super::snapshot_file;
 use crate::store::{History, Image};
 
@@ -17,6 +17,37 @@ const RAISED: u64 = 1_000_000_000;
 pub(in crate::store) fn write_backup(path: &Path, image: &Image) -> io::Result<()> {
     let (folder, name) = split(path)?;
     snapshot_file::write(&folder, &name, image, image.revision, || false).map(|_| ())
+}
+
+/// What a backup contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackupSummary {
+    /// The revision of the content.
+    pub revision: u64,
+    /// The number of objects.
+    pub objects: usize,
+}
+
+/// Why a data directory could not be copied.
+#[derive(Debug)]
+pub(crate) enum BackupError {
+    /// The directory has no content.
+    Empty,
+    Recovery(RecoveryError),
+    /// The backup could not be written.
+    Write(io::Error),
+}
+
+/// Writes the content of a data directory to a file. A server may use the directory: the backup has all writes that it has
+/// acknowledged so far.
+pub(crate) fn copy(data_dir: &Path, path: &Path) -> Result<BackupSummary, BackupError> {
+    // A restore drops the history.
+    let history = History { events: 1, ..History::default() };
+    let state = read_only(&Folder::unlocked(data_dir), history).map_err(BackupError::Recovery)?;
+    let state = state.ok_or(BackupError::Empty)?;
+    write_backup(path, &state.image()).map_err(BackupError::Write)?;
+    Ok(BackupSummary { revision: state.revision, objects: state.live })
 }
 
 /// Reads a backup. Its revision is raised and its history dropped, so that clients of the original relist.

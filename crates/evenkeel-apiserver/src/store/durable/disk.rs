@@ -28,6 +28,8 @@ pub(crate) trait LogFile: Send {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
     /// Returns when all written bytes are on stable storage.
     fn sync(&mut self) -> io::Result<()>;
+    /// Returns another handle of the same file, to sync it on another thread.
+    fn duplicate(&self) -> io::Result<Box<dyn LogFile>>;
 }
 
 /// Appends all bytes.
@@ -142,5 +144,9 @@ impl LogFile for File {
 
     fn sync(&mut self) -> io::Result<()> {
         self.sync_data()
+    }
+
+    fn duplicate(&self) -> io::Result<Box<dyn LogFile>> {
+        Ok(Box::new(self.try_clone()?))
     }
 }

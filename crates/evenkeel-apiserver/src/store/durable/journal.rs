@@ -5,7 +5,7 @@
 //! that is now durable. Responses and watch events wait for that report. While one batch is synced, the next one gathers.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -45,8 +45,8 @@ impl JournalEntry {
 
 /// Receives the reports of the thread.
 pub(in crate::store) trait JournalObserver: Send + 'static {
-    /// All revisions up to this one are durable. `log_bytes` is the length of the log, unless a compaction runs.
-    fn durable(&self, revision: u64, log_bytes: Option<u64>);
+    /// All revisions up to this one are durable.
+    fn durable(&self, revision: u64);
     /// A write or an fsync has failed. Nothing after the last durable revision is known to be durable.
     fn failed(&self, error: &io::Error);
 }
@@ -72,6 +72,30 @@ struct JournalShared {
     filled: Condvar,
     /// Set when the journal closes: a compaction gives up.
     closed: AtomicBool,
+    /// The length of the log since the last snapshot.
+    log_bytes: AtomicU64,
+    /// The length of the last snapshot.
+    snapshot_bytes: AtomicU64,
+    /// Set while a compaction runs.
+    compacting: AtomicBool,
+    /// Set while the log is synced ahead.
+    syncing: AtomicBool,
+    /// The error of a sync ahead.
+    failure: Mutex<Option<io::Error>>,
+}
+
+/// The sizes of the files and of the queue, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct JournalStats {
+    /// The log since the last snapshot.
+    pub(crate) log: u64,
+    /// The last snapshot.
+    pub(crate) snapshot: u64,
+    /// Writes that are not in the log yet, and their limit.
+    pub(crate) queued: usize,
+    pub(crate) queued_limit: usize,
+    /// A compaction runs: a new snapshot is written beside the old files.
+    pub(crate) is_compacting: bool,
 }
 
 #[derive(Default)]
@@ -112,17 +136,22 @@ impl JournalShared {
             Fsync::Always | Fsync::Never => None,
         };
         let mut compaction: Option<JoinHandle<()>> = None;
+        self.log_bytes.store(log.bytes, Ordering::Release);
         loop {
             let batch = self.take_batch(group);
-            let written = match batch.is_empty() {
-                true => break,
-                false => log.write(batch),
+            let written = match (batch.is_empty(), self.take_failure()) {
+                (_, Some(error)) => Err(error),
+                (true, None) => break,
+                (false, None) => log.write(batch).and_then(|rotation| self.sync_ahead(&mut log).map(|()| rotation)),
             };
             match written {
                 Ok(rotation) => {
                     compaction = rotation.and_then(|rotation| self.compact(rotation)).or(compaction);
-                    let runs = compaction.as_ref().is_some_and(|thread| !thread.is_finished());
-                    observer.durable(log.revision, (!runs).then_some(log.bytes));
+                    self.log_bytes.store(log.bytes, Ordering::Release);
+                    if let Some(bytes) = log.replaced_by.take() {
+                        self.snapshot_bytes.store(bytes, Ordering::Release);
+                    }
+                    observer.durable(log.revision);
                 }
                 Err(error) => {
                     let mut queue = self.lock();
@@ -142,18 +171,59 @@ impl JournalShared {
         }
     }
 
+    fn take_failure(&self) -> Option<io::Error> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Syncs a log with many bytes that are not synced on a thread of its own, unless one does already. Writes go on.
+    fn sync_ahead(self: &Arc<Self>, log: &mut LogWriter) -> io::Result<()> {
+        if self.syncing.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let Some(mut file) = log.sync_ahead()? else { return Ok(()) };
+        self.syncing.store(true, Ordering::Release);
+        let shared = Arc::clone(self);
+        let sync = move || {
+            if let Err(error) = file.sync() {
+                *shared.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            }
+            shared.syncing.store(false, Ordering::Release);
+        };
+        // The thread ends with its sync. If it cannot be started, the rotation syncs.
+        if std::thread::Builder::new().name("evenkeel-sync".into()).spawn(sync).is_err() {
+            self.syncing.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+
     /// Starts the compaction on a thread of its own. Without a thread the old files stay until the next one.
     fn compact(self: &Arc<Self>, rotation: Rotation) -> Option<JoinHandle<()>> {
-        let shared = Arc::clone(self);
+        self.compacting.store(true, Ordering::Release);
+        let running = RunningCompaction(Arc::clone(self));
         let thread = std::thread::Builder::new().name("evenkeel-compaction".into());
-        thread.spawn(move || rotation.compact(|| shared.is_closed())).ok()
+        let compact = move || {
+            if let Some(bytes) = rotation.compact(|| running.0.is_closed()) {
+                running.0.snapshot_bytes.store(bytes, Ordering::Release);
+            }
+        };
+        thread.spawn(compact).ok()
+    }
+}
+
+/// Dropped when a compaction ends, however it ends.
+struct RunningCompaction(Arc<JournalShared>);
+
+impl Drop for RunningCompaction {
+    fn drop(&mut self) {
+        self.0.compacting.store(false, Ordering::Release);
     }
 }
 
 impl Journal {
     /// Starts the thread.
     pub(in crate::store) fn start(log: LogWriter, observer: impl JournalObserver) -> io::Result<Self> {
-        let shared = Arc::new(JournalShared::default());
+        let shared = JournalShared { snapshot_bytes: log.snapshot_bytes.into(), ..JournalShared::default() };
+        let shared = Arc::new(shared);
         let (queue, disk) = (Arc::clone(&shared), Arc::clone(&log.disk));
         let thread = std::thread::Builder::new().name("evenkeel-log".into());
         let thread = thread.spawn(move || queue.run(log, &observer))?;
@@ -173,9 +243,16 @@ impl Journal {
         }
     }
 
-    /// Returns whether the disk is too far behind for more writes.
-    pub(in crate::store) fn is_full(&self) -> bool {
-        self.shared.lock().bytes >= MAX_QUEUED
+    /// Returns the sizes of the files and of the queue.
+    pub(in crate::store) fn stats(&self) -> JournalStats {
+        let shared = &self.shared;
+        JournalStats {
+            log: shared.log_bytes.load(Ordering::Acquire),
+            snapshot: shared.snapshot_bytes.load(Ordering::Acquire),
+            queued: shared.lock().bytes,
+            queued_limit: MAX_QUEUED,
+            is_compacting: shared.compacting.load(Ordering::Acquire),
+        }
     }
 
     /// Writes what is queued, marks the log as cleanly closed, and releases the disk.

@@ -18,6 +18,9 @@ const RESERVED: u64 = 10_000;
 /// A frame with more bytes is written before the rest of its batch.
 const FULL_FRAME: usize = 32 << 20;
 
+/// A log with more bytes that are not synced is synced in the background, so that the sync of a rotation is short.
+const SYNC_AHEAD: u64 = 8 << 20;
+
 /// The open log of a data directory.
 pub(in crate::store) struct LogWriter {
     pub(super) disk: Arc<dyn Disk>,
@@ -26,6 +29,12 @@ pub(in crate::store) struct LogWriter {
     sequence: u64,
     /// The length of the log since the last snapshot.
     pub(super) bytes: u64,
+    /// The bytes that no sync has been asked for.
+    unsynced: u64,
+    /// The length of the snapshot that the log was opened with.
+    pub(super) snapshot_bytes: u64,
+    /// The length of the snapshot that has replaced the content.
+    pub(super) replaced_by: Option<u64>,
     /// No revision above this one is reported as durable before a higher bound is synced.
     bound: u64,
     /// The last revision that is written.
@@ -44,7 +53,7 @@ pub(super) struct Rotation {
 impl LogWriter {
     /// Opens the log of a recovered content and makes the revisions that may have been lost unusable.
     pub(in crate::store) fn open(disk: Arc<dyn Disk>, fsync: Fsync, recovered: &mut Recovered) -> io::Result<Self> {
-        let Recovered { state, sequence, log_bytes, bound, set_aside, .. } = recovered;
+        let Recovered { state, sequence, log_bytes, snapshot_bytes, bound, set_aside, .. } = recovered;
         let after = state.revision;
         let unclean = *bound > after;
         if unclean {
@@ -55,15 +64,28 @@ impl LogWriter {
         }
         let (revision, bound) = (state.revision, state.revision + RESERVED);
         if !set_aside.is_empty() {
-            snapshot_file::write(&*disk, &snapshot_name(*sequence), &state.image(), bound, || false)?;
+            let written = snapshot_file::write(&*disk, &snapshot_name(*sequence), &state.image(), bound, || false)?;
+            *snapshot_bytes = written.unwrap_or(*snapshot_bytes);
             for name in set_aside {
                 disk.rename(name, &format!("{name}{DAMAGED}"))?;
             }
         }
         let file = open_log(&*disk, *sequence)?;
         let frame = FrameBuffer::new();
-        let (sequence, bytes) = (*sequence, *log_bytes);
-        let mut log = LogWriter { disk, file, fsync, sequence, bytes, bound, revision, frame };
+        let (sequence, bytes, snapshot_bytes, replaced_by) = (*sequence, *log_bytes, *snapshot_bytes, None);
+        let mut log = LogWriter {
+            disk,
+            file,
+            fsync,
+            sequence,
+            bytes,
+            unsynced: 0,
+            snapshot_bytes,
+            replaced_by,
+            bound,
+            revision,
+            frame,
+        };
         if unclean {
             entry::lost(log.frame.payload(), after, revision);
         }
@@ -120,20 +142,36 @@ impl LogWriter {
         if !self.frame.is_empty() {
             let frame = self.frame.finish();
             self.bytes += frame.len() as u64;
+            self.unsynced += frame.len() as u64;
             write_all(&mut *self.file, frame)?;
             self.frame.clear();
             if sync {
-                self.file.sync()?;
+                self.sync()?;
             }
         }
         Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.unsynced = 0;
+        self.file.sync()
+    }
+
+    /// Returns a handle of the log if many of its bytes are not synced. The caller syncs it, and does not write the log any
+    /// more if that fails.
+    pub(super) fn sync_ahead(&mut self) -> io::Result<Option<Box<dyn LogFile>>> {
+        if self.unsynced < SYNC_AHEAD {
+            return Ok(None);
+        }
+        self.unsynced = 0;
+        self.file.duplicate().map(Some)
     }
 
     /// Starts the next log. Everything before is in the image.
     fn rotate(&mut self, image: Image) -> io::Result<Rotation> {
         // Only the last log may end in a torn write, so this one is synced under every policy.
         self.flush(true)?;
-        self.file.sync()?;
+        self.sync()?;
         self.sequence += 1;
         self.file = open_log(&*self.disk, self.sequence)?;
         self.bytes = 0;
@@ -146,7 +184,7 @@ impl LogWriter {
         self.revision = image.revision;
         self.bound = self.bound.max(self.revision + RESERVED);
         let sequence = self.sequence + 1;
-        snapshot_file::write(&*self.disk, &snapshot_name(sequence), image, self.bound, || false)?;
+        self.replaced_by = snapshot_file::write(&*self.disk, &snapshot_name(sequence), image, self.bound, || false)?;
         self.sequence = sequence;
         self.file = open_log(&*self.disk, sequence)?;
         self.bytes = 0;
@@ -156,13 +194,16 @@ impl LogWriter {
 }
 
 impl Rotation {
-    /// Writes the image and removes the files that it replaces. An error leaves those, and the next rotation tries again.
-    pub(super) fn compact(self, is_cancelled: impl Fn() -> bool) {
+    /// Writes the image and removes the files that it replaces. Returns the length of the snapshot. An error leaves the old
+    /// files, and the next rotation tries again.
+    pub(super) fn compact(self, is_cancelled: impl Fn() -> bool) -> Option<u64> {
         let name = snapshot_name(self.sequence);
         match snapshot_file::write(&*self.disk, &name, &self.image, self.bound, is_cancelled) {
-            Ok(true) => remove_before(&*self.disk, self.sequence),
-            Ok(false) => {}
-            Err(error) => tracing::warn!(%error, file = name, "cannot compact the log; the old files stay"),
+            Ok(written) => written.inspect(|_| remove_before(&*self.disk, self.sequence)),
+            Err(error) => {
+                tracing::warn!(%error, file = name, "cannot compact the log; the old files stay");
+                None
+            }
         }
     }
 }

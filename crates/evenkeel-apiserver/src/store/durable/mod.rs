@@ -5,7 +5,7 @@
 //! | `disk` | the file operations, as a trait |
 //! | `backup` | the content in one file |
 //! | `frame`, `entry` | the format of the files |
-//! | `recover` | from files to a store |
+//! | `recover`, `replay` | from files to a store |
 //! | `log_writer`, `snapshot_file` | from commits to files |
 //! | `journal` | the queue and the thread between a store and its log |
 
@@ -16,19 +16,38 @@ mod frame;
 mod journal;
 mod log_writer;
 mod recover;
+mod replay;
 mod snapshot_file;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
-pub(crate) use backup::read_backup;
+pub use backup::BackupSummary;
 pub(in crate::store) use backup::write_backup;
+pub(crate) use backup::{BackupError, copy, read_backup};
 pub(crate) use disk::{Disk, Folder, FolderError};
+pub(crate) use journal::JournalStats;
 pub(in crate::store) use journal::{Journal, JournalEntry, JournalObserver};
 pub(in crate::store) use log_writer::LogWriter;
 pub use recover::RecoveryError;
 pub(crate) use recover::{Recovered, recover};
+
+/// The settings of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogSettings {
+    pub(crate) fsync: Fsync,
+    /// Starts from the last good record of a damaged file.
+    pub(crate) salvage: bool,
+    /// A log with fewer bytes is not compacted.
+    pub(crate) min_compaction: u64,
+}
+
+impl Default for LogSettings {
+    fn default() -> Self {
+        LogSettings { fsync: Fsync::default(), salvage: false, min_compaction: 64 << 20 }
+    }
+}
 
 /// When a durable server syncs its log.
 ///

@@ -4,15 +4,12 @@
 //! from the one of its number on. Only the last log may end in a torn write, which was never acknowledged.
 
 use std::io;
-use std::sync::Arc;
-use std::time::Duration;
 
 use super::disk::Disk;
 use super::entry::{Entry, read_entries};
 use super::frame::{FORMAT, FileEnd, read_frames};
-use crate::store::chain::{Chain, Version};
-use crate::store::ring::Ring;
-use crate::store::{Event, History, StoreState, Table};
+use super::replay::Replay;
+use crate::store::{History, StoreState};
 
 /// Why the content of a data directory could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +64,8 @@ pub(crate) struct Recovered {
     pub(super) sequence: u64,
     /// The bytes of the logs since the last snapshot.
     pub(super) log_bytes: u64,
+    /// The bytes of the last snapshot.
+    pub(super) snapshot_bytes: u64,
     /// No revision above this one was issued.
     pub(super) bound: u64,
     /// Whether the directory has no content yet.
@@ -83,67 +82,110 @@ pub(super) fn snapshot_name(sequence: u64) -> String {
     format!("snapshot-{sequence:010}")
 }
 
+/// How often a data directory that another process changes is read.
+const READ_ATTEMPTS: usize = 5;
+
 /// The suffix of files that are not complete yet.
 pub(super) const PARTIAL: &str = ".tmp";
 
 /// The suffix of files that salvage has set aside.
 pub(super) const DAMAGED: &str = ".damaged";
 
+/// The files of a data directory.
+struct DataFiles {
+    names: Vec<String>,
+    /// The numbers of the snapshots and logs, ascending.
+    snapshots: Vec<u64>,
+    logs: Vec<u64>,
+}
+
+impl DataFiles {
+    fn list(disk: &dyn Disk) -> Result<Self, RecoveryError> {
+        let names = disk.list().map_err(io_error("."))?;
+        let numbers = |prefix: &str| {
+            let mut numbers: Vec<u64> =
+                names.iter().filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect();
+            numbers.sort_unstable();
+            numbers
+        };
+        Ok(DataFiles { snapshots: numbers("snapshot-"), logs: numbers("log-"), names })
+    }
+
+    /// Returns the number of the newest snapshot.
+    fn newest(&self) -> Option<u64> {
+        self.snapshots.last().copied()
+    }
+
+    /// Returns the number of the first log that is not part of the newest snapshot.
+    fn first(&self) -> u64 {
+        self.newest().unwrap_or(1)
+    }
+
+    /// Returns the number of the last log.
+    fn last(&self) -> u64 {
+        self.logs.last().copied().unwrap_or(0).max(self.first())
+    }
+}
+
 /// Reads the content of a data directory and truncates a torn write at its end.
 pub(crate) fn recover(disk: &dyn Disk, history: History, salvage: bool) -> Result<Recovered, RecoveryError> {
-    let names = disk.list().map_err(|source| RecoveryError::Io { file: ".".into(), source })?;
-    let numbers = |prefix: &'static str| {
-        let mut numbers: Vec<u64> = names.iter().filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect();
-        numbers.sort_unstable();
-        numbers
-    };
-    let (snapshots, logs) = (numbers("snapshot-"), numbers("log-"));
-    for name in names.iter().filter(|name| name.ends_with(PARTIAL)) {
+    let files = DataFiles::list(disk)?;
+    for name in files.names.iter().filter(|name| name.ends_with(PARTIAL)) {
         disk.remove(name).map_err(io_error(name))?;
     }
-    let newest = snapshots.last().copied();
-    let first = newest.unwrap_or(1);
-    let mut reader = Reader::new(disk, history, salvage);
-    if let Some(number) = newest {
-        reader.read_file(&snapshot_name(number), false)?;
-    }
-    let last = logs.last().copied().unwrap_or(first).max(first);
-    for number in first..=last {
-        let name = log_name(number);
-        if !logs.contains(&number) {
-            // An empty directory, or one whose content was replaced: the snapshot is complete before its log is created.
-            if number == last && logs.last().is_none_or(|log| Some(*log) < newest) {
-                break;
-            }
-            return Err(RecoveryError::Missing { file: name });
-        }
-        if reader.salvaged.is_some() {
-            reader.set_aside.push(name);
-            continue;
-        }
-        reader.read_file(&name, number == last)?;
-    }
+    let mut reader = Reader::new(disk, history, if salvage { OnDamage::Salvage } else { OnDamage::Fail });
+    reader.read_files(&files)?;
     // Compaction removes these; it may have been interrupted.
-    for number in logs.iter().filter(|number| **number < first) {
+    for number in files.logs.iter().filter(|number| **number < files.first()) {
         disk.remove(&log_name(*number)).map_err(io_error(&log_name(*number)))?;
     }
-    for number in snapshots.iter().filter(|number| Some(**number) != newest) {
+    for number in files.snapshots.iter().filter(|number| Some(**number) != files.newest()) {
         disk.remove(&snapshot_name(*number)).map_err(io_error(&snapshot_name(*number)))?;
     }
-    let Reader { replay, log_bytes, salvaged, set_aside, .. } = reader;
+    let Reader { replay, log_bytes, snapshot_bytes, salvaged, set_aside, .. } = reader;
     let empty = replay.empty;
     let mut state = replay.state;
     state.count();
     state.evict_bytes(history.bytes);
     // A clean stop leaves no revision that is not in the log.
     let bound = if replay.clean { state.revision } else { replay.bound.max(state.revision) };
-    let sequence = if salvaged.is_some() { last + 1 } else { last };
-    Ok(Recovered { state, sequence, log_bytes, bound, empty, set_aside })
+    let sequence = if salvaged.is_some() { files.last() + 1 } else { files.last() };
+    Ok(Recovered { state, sequence, log_bytes, snapshot_bytes, bound, empty, set_aside })
+}
+
+/// Reads the content of a data directory and changes nothing. Another process may use the directory. Returns `None` if it
+/// has no content.
+pub(super) fn read_only(disk: &dyn Disk, history: History) -> Result<Option<StoreState>, RecoveryError> {
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let mut reader = Reader::new(disk, history, OnDamage::Report);
+        match DataFiles::list(disk).and_then(|files| reader.read_files(&files)) {
+            Ok(()) => {
+                let mut state = reader.replay.state;
+                state.count();
+                return Ok((!reader.replay.empty).then_some(state));
+            }
+            // The other process has removed a file after a compaction, or has written the end of the log meanwhile.
+            Err(error) if attempt < READ_ATTEMPTS && may_be_temporary(&error) => {
+                tracing::debug!(%error, attempt, "the data directory changed while it was read; reading it again");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn may_be_temporary(error: &RecoveryError) -> bool {
+    match error {
+        RecoveryError::Io { source, file } => source.kind() == io::ErrorKind::NotFound && file != ".",
+        RecoveryError::Missing { .. } | RecoveryError::Damaged { .. } => true,
+        RecoveryError::UnknownFormat { .. } => false,
+    }
 }
 
 /// Reads one snapshot.
 pub(super) fn read_snapshot(disk: &dyn Disk, name: &str, history: History) -> Result<StoreState, RecoveryError> {
-    let mut reader = Reader::new(disk, history, false);
+    let mut reader = Reader::new(disk, history, OnDamage::Fail);
     reader.read_file(name, false)?;
     Ok(reader.replay.state)
 }
@@ -153,20 +195,56 @@ fn io_error(file: &str) -> impl FnOnce(io::Error) -> RecoveryError {
     move |source| RecoveryError::Io { file, source }
 }
 
+/// What happens at a damaged record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OnDamage {
+    /// An error. A torn write at the end of the last log is truncated.
+    Fail,
+    /// What follows is lost. A torn write at the end of the last log is truncated.
+    Salvage,
+    /// An error. A torn write at the end of the last log is ignored: no file is changed.
+    Report,
+}
+
 struct Reader<'a> {
     disk: &'a dyn Disk,
     history: History,
-    salvage: bool,
+    on_damage: OnDamage,
     replay: Replay,
     log_bytes: u64,
+    snapshot_bytes: u64,
     salvaged: Option<u64>,
     set_aside: Vec<String>,
 }
 
 impl<'a> Reader<'a> {
-    fn new(disk: &'a dyn Disk, history: History, salvage: bool) -> Self {
+    fn new(disk: &'a dyn Disk, history: History, on_damage: OnDamage) -> Self {
         let (replay, set_aside) = (Replay::default(), Vec::new());
-        Reader { disk, history, salvage, replay, log_bytes: 0, salvaged: None, set_aside }
+        Reader { disk, history, on_damage, replay, log_bytes: 0, snapshot_bytes: 0, salvaged: None, set_aside }
+    }
+
+    /// Reads the newest snapshot and the logs after it.
+    fn read_files(&mut self, files: &DataFiles) -> Result<(), RecoveryError> {
+        if let Some(number) = files.newest() {
+            self.read_file(&snapshot_name(number), false)?;
+        }
+        let last = files.last();
+        for number in files.first()..=last {
+            let name = log_name(number);
+            if !files.logs.contains(&number) {
+                // An empty directory, or one whose content was replaced: the snapshot is complete before its log is created.
+                if number == last && files.logs.last().is_none_or(|log| Some(*log) < files.newest()) {
+                    break;
+                }
+                return Err(RecoveryError::Missing { file: name });
+            }
+            if self.salvaged.is_some() {
+                self.set_aside.push(name);
+                continue;
+            }
+            self.read_file(&name, number == last)?;
+        }
+        Ok(())
     }
 
     fn read_file(&mut self, name: &str, may_be_torn: bool) -> Result<(), RecoveryError> {
@@ -177,11 +255,13 @@ impl<'a> Reader<'a> {
             bytes += payload.len() as u64;
             read_entries(payload, |entry| replay.apply(entry, self.history)).is_some()
         });
-        if name.starts_with("log-") {
-            self.log_bytes += bytes;
+        match name.starts_with("log-") {
+            true => self.log_bytes += bytes,
+            false => self.snapshot_bytes += bytes,
         }
         let (offset, following) = match end.map_err(io_error(name))? {
             FileEnd::Whole => return Ok(()),
+            FileEnd::Torn { .. } if may_be_torn && self.on_damage == OnDamage::Report => return Ok(()),
             FileEnd::Torn { offset } if may_be_torn => {
                 tracing::info!(file = name, offset, "truncating a torn write, which was never acknowledged");
                 return self.disk.truncate(name, offset).map_err(io_error(name));
@@ -196,7 +276,7 @@ impl<'a> Reader<'a> {
         let last_good = self.replay.state.revision;
         let lost = following.iter().filter_map(|payload| last_revision(payload)).max().unwrap_or(last_good);
         let lost = lost.saturating_sub(last_good);
-        if !self.salvage {
+        if self.on_damage != OnDamage::Salvage {
             return Err(RecoveryError::Damaged { file: name.to_owned(), offset, last_good, lost });
         }
         tracing::warn!(file = name, offset, last_good, lost, "salvaging: writes after the damage are lost");
@@ -222,83 +302,4 @@ fn last_revision(payload: &[u8]) -> Option<u64> {
         true
     });
     last
-}
-
-/// The content that the entries read so far result in.
-#[derive(Debug)]
-struct Replay {
-    state: StoreState,
-    bound: u64,
-    clean: bool,
-    empty: bool,
-}
-
-impl Default for Replay {
-    fn default() -> Self {
-        Replay { state: StoreState::default(), bound: 0, clean: false, empty: true }
-    }
-}
-
-impl Replay {
-    /// Applies an entry. Returns whether it is valid in this place.
-    fn apply(&mut self, entry: Entry, history: History) -> bool {
-        let state = &mut self.state;
-        self.clean = false;
-        self.empty = false;
-        match entry {
-            Entry::Reset { revision, compacted } => {
-                *state = StoreState { revision, compacted, ..StoreState::default() };
-            }
-            Entry::Table { table, floor, evicted } => {
-                state.tables.entry(table).or_insert_with(|| Table::new(0)).ring = Ring::restored(floor, evicted);
-            }
-            Entry::Object { table, key, record } => {
-                let compacted = state.compacted;
-                let table = state.tables.entry(table).or_insert_with(|| Table::new(compacted));
-                table.live += 1;
-                table.object_bytes += record.json().len();
-                table.objects.insert(key, Chain::new(Version::Live(record)));
-            }
-            Entry::Put { table, key, record } => return self.event(table, key, Ok(record), history),
-            Entry::Delete { table, key, revision } => return self.event(table, key, Err(revision), history),
-            Entry::Compact { revision } => state.compact(revision),
-            Entry::Lost { after, before } => {
-                state.revision = state.revision.max(before);
-                if let Some(floor) = state.lost.add(after, before) {
-                    state.compact(floor);
-                }
-            }
-            Entry::Reserve { bound } => self.bound = self.bound.max(bound),
-            Entry::Clean { revision } => {
-                state.revision = state.revision.max(revision);
-                self.clean = true;
-            }
-        }
-        true
-    }
-
-    /// Applies a write or, with its revision, a deletion.
-    fn event(
-        &mut self,
-        table: Arc<str>,
-        key: Box<str>,
-        change: Result<Arc<crate::store::Record>, u64>,
-        history: History,
-    ) -> bool {
-        let state = &mut self.state;
-        let compacted = state.compacted;
-        let table = state.tables.entry(table).or_insert_with(|| Table::new(compacted));
-        let previous = table.objects.get(&key).and_then(Chain::latest).cloned();
-        let (revision, current) = match change {
-            Ok(record) => (record.revision, Some(record)),
-            Err(revision) => (revision, None),
-        };
-        if current.is_none() && previous.is_none() {
-            return false;
-        }
-        let event = Event::new(revision, key, current, previous, Duration::ZERO);
-        state.revision = state.revision.max(revision);
-        table.apply(&Arc::new(event), history);
-        true
-    }
 }

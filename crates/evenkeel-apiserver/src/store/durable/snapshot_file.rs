@@ -2,28 +2,31 @@
 
 use std::io;
 
-use super::disk::{Disk, write_all};
+use super::disk::{Disk, LogFile, write_all};
 use super::entry;
-use super::frame::{FrameBuffer, preamble};
+use super::frame::{FrameBuffer, PREAMBLE, preamble};
 use super::recover::PARTIAL;
 use crate::store::Image;
 
 /// The payload of a frame of a snapshot is about this long.
 const FRAME: usize = 1 << 20;
 
-/// Writes an image to a file. The file appears when it is complete and on stable storage. Returns `false`, and leaves no
-/// file, if `is_cancelled` returns true before.
+/// The file is synced after every few frames: the log, which is synced at the same time, does not wait for all of them.
+const FRAMES_PER_SYNC: u64 = 8;
+
+/// Writes an image to a file. The file appears when it is complete and on stable storage. Returns its length; `None`, and
+/// leaves no file, if `is_cancelled` returns true before.
 pub(super) fn write(
     disk: &dyn Disk,
     name: &str,
     image: &Image,
     bound: u64,
     is_cancelled: impl Fn() -> bool,
-) -> io::Result<bool> {
+) -> io::Result<Option<u64>> {
     let partial = format!("{name}{PARTIAL}");
     let written = write_frames(disk, &partial, image, bound, is_cancelled);
     match written {
-        Ok(true) => disk.rename(&partial, name).map(|()| true),
+        Ok(Some(bytes)) => disk.rename(&partial, name).map(|()| Some(bytes)),
         other => {
             // The first error is returned.
             let _ = disk.remove(&partial);
@@ -38,9 +41,10 @@ fn write_frames(
     image: &Image,
     bound: u64,
     is_cancelled: impl Fn() -> bool,
-) -> io::Result<bool> {
+) -> io::Result<Option<u64>> {
     let mut file = disk.append(name)?;
     write_all(&mut *file, &preamble())?;
+    let (mut bytes, mut frames) = (PREAMBLE as u64, 0);
     let mut frame = FrameBuffer::new();
     entry::reset(frame.payload(), image.revision, image.compacted);
     entry::reserve(frame.payload(), bound);
@@ -53,10 +57,13 @@ fn write_frames(
         for (key, record) in objects.filter(|(_, record)| !table.ring.contains(record.revision)) {
             entry::object(frame.payload(), name, key, record);
             if frame.len() >= FRAME {
-                write_all(&mut *file, frame.finish())?;
-                frame.clear();
+                bytes += write_frame(&mut *file, &mut frame)?;
+                frames += 1;
+                if frames % FRAMES_PER_SYNC == 0 {
+                    file.sync()?;
+                }
                 if is_cancelled() {
-                    return Ok(false);
+                    return Ok(None);
                 }
             }
         }
@@ -66,12 +73,20 @@ fn write_frames(
                 None => entry::delete(frame.payload(), name, &event.key, event.revision),
             }
             if frame.len() >= FRAME {
-                write_all(&mut *file, frame.finish())?;
-                frame.clear();
+                bytes += write_frame(&mut *file, &mut frame)?;
             }
         }
     }
-    write_all(&mut *file, frame.finish())?;
+    bytes += write_frame(&mut *file, &mut frame)?;
     file.sync()?;
-    Ok(true)
+    Ok(Some(bytes))
+}
+
+/// Writes and empties a frame. Returns its length.
+fn write_frame(file: &mut dyn LogFile, frame: &mut FrameBuffer) -> io::Result<u64> {
+    let bytes = frame.finish();
+    write_all(file, bytes)?;
+    let length = bytes.len() as u64;
+    frame.clear();
+    Ok(length)
 }

@@ -5,7 +5,7 @@ use crate::store::durable::{Folder, FolderError};
 
 /// Starts a compaction and waits for its end.
 fn compact(store: &Store) {
-    store.compact_log(u64::MAX, 1);
+    store.compact_log();
     change(store, "pods", "ns/after", Some("the compaction"));
     settle(store).unwrap();
 }
@@ -74,6 +74,107 @@ fn dur_009_a_compaction_without_space_leaves_the_old_files() {
     assert_eq!(content(&open(&disk.after_kill())), expected);
 }
 
+/// Returns the bytes of a snapshot of the present content.
+fn snapshot_bytes(store: &Store) -> usize {
+    let scratch = MemoryDisk::default();
+    crate::store::durable::snapshot_file::write(&scratch, "s", &store.image(), 0, || false).unwrap();
+    scratch.total()
+}
+
+fn open_with_minimum(disk: &MemoryDisk, min_compaction: u64) -> Arc<Store> {
+    let settings = LogSettings { fsync: Fsync::Never, min_compaction, ..LogSettings::default() };
+    let history = History { events: 32, ..History::default() };
+    Store::open(history, Arc::new(disk.clone()), settings, Arc::default()).unwrap().store
+}
+
+/// Writes as a client does that retries after a 429.
+fn change_when_possible(store: &Store, key: &str, data: Option<&str>) {
+    while store.check_writable() == Err(WriteRefusal::Behind) {
+        std::thread::yield_now();
+    }
+    change(store, "pods", key, data);
+    settle(store).unwrap();
+}
+
+#[test]
+fn dur_009_the_disk_use_has_a_limit() {
+    const MIN: usize = 32 << 10;
+    // The live objects are longer than the minimum, and shorter.
+    for (objects, length) in [(100, 500), (10, 100)] {
+        let disk = MemoryDisk::default();
+        let store = open_with_minimum(&disk, MIN as u64);
+        let data = "x".repeat(length);
+        for number in 0..2000 {
+            change_when_possible(&store, &format!("ns/o{}", number % objects), Some(&data));
+        }
+        let content = snapshot_bytes(&store);
+        // Beside the old files the new ones; a frame may exceed the limit of the log.
+        let limit = 3 * content + 2 * MIN + 4 * length + 1024;
+        assert!(disk.peak() <= limit, "{} bytes on disk, {content} of content, limit {limit}", disk.peak());
+        assert!(disk.peak() > content + MIN, "the limit is not far off: {} of {limit}", disk.peak());
+        for number in 0..objects {
+            change_when_possible(&store, &format!("ns/o{number}"), None);
+        }
+        while store.journal_stats().unwrap().is_compacting {
+            std::thread::yield_now();
+        }
+        let limit = 3 * snapshot_bytes(&store) + 2 * MIN;
+        assert!(disk.total() <= limit, "{} bytes after the deletion of all objects, limit {limit}", disk.total());
+        let expected = content_of_pods(&store);
+        assert_eq!(content_of_pods(&open_with_minimum(&disk.after_kill(), MIN as u64)), expected);
+    }
+}
+
+fn content_of_pods(store: &Store) -> Vec<String> {
+    events(store, "pods", None).unwrap()
+}
+
+/// A rotation syncs the log before the next one starts, and writes wait for that. Under `Never` nothing else syncs it.
+#[test]
+fn dur_009_a_long_log_is_synced_while_writes_go_on() {
+    const MIB: usize = 1 << 20;
+    let disk = MemoryDisk::default();
+    let store = open_with(&disk, Fsync::Never, 16).unwrap();
+    let log = "log-0000000001";
+    let (long, synced) = ("x".repeat(MIB), disk.synced(log));
+    let held = disk.hold_syncs_of("log-");
+    while disk.bytes(log).len() < 12 * MIB {
+        change(&store, "pods", "ns/long", Some(&long));
+        settle(&store).unwrap();
+    }
+    assert_eq!(disk.synced(log), synced, "the sync has not ended, and the writes are acknowledged");
+    drop(held);
+    while disk.synced(log) < 8 * MIB {
+        std::thread::yield_now();
+    }
+    disk.fail_syncs();
+    while store.check_writable().is_ok() {
+        change(&store, "pods", "ns/long", Some(&long));
+        // The last one may be taken back.
+        let _ = settle(&store);
+    }
+    assert!(matches!(store.check_writable(), Err(WriteRefusal::ReadOnly(_))), "a failed sync is not ignored");
+}
+
+#[test]
+fn dur_009_writes_are_refused_while_a_compaction_falls_behind() {
+    let disk = MemoryDisk::default();
+    let store = open_with_minimum(&disk, 4096);
+    let held = disk.hold_syncs_of("snapshot-");
+    let mut writes = 0;
+    while store.check_writable().is_ok() {
+        change(&store, "pods", &format!("ns/o{}", writes % 5), Some("some data"));
+        settle(&store).unwrap();
+        writes += 1;
+        assert!(writes < 1000, "the log grows without a limit");
+    }
+    assert_eq!(store.check_writable(), Err(WriteRefusal::Behind));
+    let stats = store.journal_stats().unwrap();
+    assert!(stats.is_compacting && stats.log < 3 * 4096, "{stats:?}");
+    drop(held);
+    change_when_possible(&store, "ns/after", Some("the compaction"));
+}
+
 #[test]
 fn dur_010_a_missing_log_is_refused() {
     let disk = MemoryDisk::default();
@@ -125,7 +226,8 @@ fn dur_010_salvage_starts_from_the_last_good_record() {
         other => panic!("{other:?}"),
     }
     let salvage = |disk: &MemoryDisk| {
-        Store::open(History::default(), Arc::new(disk.clone()), Fsync::Always, true, Arc::default()).unwrap().store
+        let settings = LogSettings { fsync: Fsync::Always, salvage: true, ..LogSettings::default() };
+        Store::open(History::default(), Arc::new(disk.clone()), settings, Arc::default()).unwrap().store
     };
     let salvaged = salvage(&damaged);
     assert_eq!(&content(&salvaged), expected);

@@ -155,6 +155,47 @@ fn dur_006_watches_resume_from_the_kept_history() {
     assert_eq!(events(&again, "pods", Some(last - 5)).unwrap_err(), Unavailable::Compacted { floor: last - 4 });
 }
 
+/// What lists at every exact revision of the history return.
+fn exact_lists(store: &Store, last: u64) -> Vec<String> {
+    let mut all = Vec::new();
+    for table in TABLES {
+        let floor = store.read_with(&table.into()).floor(table);
+        for revision in floor.saturating_sub(2)..=last {
+            let page = store.list(table, Span { limit: 3, ..Span::default() }, At::Exactly(revision), |_, _| true);
+            all.push(match page {
+                Ok(page) => {
+                    let versions: Vec<u64> = page.records.iter().map(|record| record.revision).collect();
+                    format!("{table} {revision} {versions:?} {:?} {}", page.next_after, page.remaining)
+                }
+                Err(unavailable) => format!("{table} {revision} {unavailable:?}"),
+            });
+        }
+    }
+    all
+}
+
+#[test]
+fn dur_007_every_revision_of_the_history_is_read_as_before_the_restart() {
+    for seed in 0..8 {
+        let disk = MemoryDisk::default();
+        let store = open_with(&disk, Fsync::Always, 16).unwrap();
+        write_randomly(&store, seed, 100);
+        if seed % 2 == 0 {
+            // The history is in a snapshot then.
+            store.compact_log();
+            write_randomly(&store, seed + 100, 5);
+        }
+        let last = store.revision();
+        let expected = exact_lists(&store, last);
+        assert!(expected.iter().any(|list| list.contains("Compacted")), "lists before the history are refused");
+        let killed = open_with(&disk.after_kill(), Fsync::Always, 16).unwrap();
+        assert_eq!(exact_lists(&killed, last), expected, "seed {seed}, after a kill");
+        store.close_log();
+        let stopped = open_with(&disk, Fsync::Always, 16).unwrap();
+        assert_eq!(exact_lists(&stopped, last), expected, "seed {seed}, after a stop");
+    }
+}
+
 #[test]
 fn dur_002_nothing_is_seen_before_it_is_synced() {
     let disk = MemoryDisk::default();

@@ -26,15 +26,23 @@ struct DiskState {
     /// Every write takes at most this many bytes.
     longest_write: Option<usize>,
     fail_sync: bool,
-    /// Syncs wait while this is set.
-    held: bool,
+    /// Syncs of files whose names start with this wait.
+    held: Option<&'static str>,
     syncs: usize,
+    /// The most bytes that all files had together.
+    peak: usize,
 }
 
 #[derive(Clone, Default)]
 struct MemoryFile {
     bytes: Vec<u8>,
     synced: usize,
+}
+
+impl DiskState {
+    fn total(&self) -> usize {
+        self.files.values().map(|file| file.bytes.len()).sum()
+    }
 }
 
 impl MemoryDisk {
@@ -76,12 +84,32 @@ impl MemoryDisk {
 
     /// Makes syncs wait until the returned guard is dropped.
     pub(super) fn hold_syncs(&self) -> HeldSyncs {
-        self.lock().held = true;
+        self.hold_syncs_of("")
+    }
+
+    /// Makes syncs of the files with this prefix wait until the returned guard is dropped.
+    pub(super) fn hold_syncs_of(&self, prefix: &'static str) -> HeldSyncs {
+        self.lock().held = Some(prefix);
         HeldSyncs(self.clone())
+    }
+
+    /// Returns the bytes of all files.
+    pub(super) fn total(&self) -> usize {
+        self.lock().total()
+    }
+
+    /// Returns the most bytes that all files had together.
+    pub(super) fn peak(&self) -> usize {
+        self.lock().peak
     }
 
     pub(super) fn syncs(&self) -> usize {
         self.lock().syncs
+    }
+
+    /// Returns how many bytes of a file a power loss leaves.
+    pub(super) fn synced(&self, name: &str) -> usize {
+        self.lock().files[name].synced
     }
 
     pub(super) fn names(&self) -> Vec<String> {
@@ -103,7 +131,7 @@ pub(super) struct HeldSyncs(MemoryDisk);
 
 impl Drop for HeldSyncs {
     fn drop(&mut self) {
-        self.0.lock().held = false;
+        self.0.lock().held = None;
         self.0.0.released.notify_all();
     }
 }
@@ -166,12 +194,13 @@ impl LogFile for OpenFile {
         state.space = state.space.map(|space| space - length);
         let file = state.files.get_mut(&self.name).ok_or_else(not_found)?;
         file.bytes.extend_from_slice(&bytes[..length]);
+        state.peak = state.peak.max(state.total());
         Ok(length)
     }
 
     fn sync(&mut self) -> io::Result<()> {
         let mut state = self.disk.lock();
-        while state.held {
+        while state.held.is_some_and(|prefix| self.name.starts_with(prefix)) {
             state = self.disk.0.released.wait(state).unwrap();
         }
         state.syncs += 1;
@@ -181,5 +210,9 @@ impl LogFile for OpenFile {
         let file = state.files.get_mut(&self.name).ok_or_else(not_found)?;
         file.synced = file.bytes.len();
         Ok(())
+    }
+
+    fn duplicate(&self) -> io::Result<Box<dyn LogFile>> {
+        Ok(Box::new(OpenFile { disk: self.disk.clone(), name: self.name.clone() }))
     }
 }

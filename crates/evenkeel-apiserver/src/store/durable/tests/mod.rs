@@ -12,14 +12,15 @@ use std::time::Duration;
 use serde_json::json;
 
 use self::memory_disk::MemoryDisk;
-use super::Fsync;
+use super::{Fsync, LogSettings};
 use crate::store::{At, Draft, Expect, Facts, History, Interest, RecoveryError, Span, Store, Write, WriteRefusal};
 
 const TABLES: [&str; 3] = ["configmaps", "secrets", "pods"];
 
 fn open_with(disk: &MemoryDisk, fsync: Fsync, history: usize) -> Result<Arc<Store>, RecoveryError> {
     let history = History { events: history, ..History::default() };
-    Store::open(history, Arc::new(disk.clone()), fsync, false, Arc::default()).map(|opened| opened.store)
+    let settings = LogSettings { fsync, ..LogSettings::default() };
+    Store::open(history, Arc::new(disk.clone()), settings, Arc::default()).map(|opened| opened.store)
 }
 
 fn open(disk: &MemoryDisk) -> Arc<Store> {
