@@ -9,7 +9,10 @@
 # above 1 ours is less. The range is that of the ratios of single rounds. "cpu" compares processor time of all threads, the
 # collector's too, which other programs on the machine disturb less.
 #
-# All have the same keys, the same delays and the same limiter. Ours and client-go's have a name and no recorder for
+# The plain cases compare queues without name and limiter, whose keys are strings that were made before; workers do not call
+# Forget. "plain-threads" is ours with threads that block, beside the same goroutines as "plain-workers", which is ours with tasks.
+#
+# In the other cases all have the same keys, the same delays and the same limiter. Ours and client-go's have a name and no recorder for
 # metrics; ours keeps its times all the same, client-go's then does not. controller-runtime's has no name, since with one it
 # always records, and no clock can be given to it, so the delayed cases are left out. It puts adds aside for another thread;
 # a case ends when they are in the queue.
@@ -41,6 +44,14 @@ cases = [
     ("workers", million, 1),
     ("workers", million, 4),
     ("workers", million, 16),
+    ("plain-add", million, 1),
+    ("plain-get-done", million, 1),
+    ("plain-workers", million, 1),
+    ("plain-workers", million, 4),
+    ("plain-workers", million, 16),
+    ("plain-threads", million, 1),
+    ("plain-threads", million, 4),
+    ("plain-threads", million, 16),
     ("delayed", million // 5, 1),
     ("delayed", 10 * million, 1),
     ("rate-limited", million, 1),
@@ -65,7 +76,9 @@ for round in range(rounds):
                 continue
             if sys.stderr.isatty():
                 print(f"\r\x1b[Kround {round + 1} of {rounds}: {case}, {keys} keys, {side}", end="", file=sys.stderr)
-            options = ["--case", case, "--keys", str(keys), "--workers", str(workers)]
+            # Goroutines are the only workers of the others.
+            theirs = {"plain-threads": "plain-workers"}.get(case, case)
+            options = ["--case", case if side == "ours" else theirs, "--keys", str(keys), "--workers", str(workers)]
             output = subprocess.run(command + options, check=True, stdout=subprocess.PIPE).stdout
             runs.setdefault((case, keys, workers, side), []).append(json.loads(output))
 if sys.stderr.isatty():
@@ -85,6 +98,8 @@ for case, keys, workers in cases:
     memory = [(f"{case}, {kind}", "resident_bytes_per_key", f"{kind}_bytes_per_key") for kind in ("resident", "live")]
     rows = {
         "workers": [(f"{case}, {workers}", "ns_per_key", "ns_per_key")],
+        "plain-workers": [(f"{case}, {workers}", "ns_per_key", "ns_per_key")],
+        "plain-threads": [(f"{case}, {workers}", "ns_per_key", "ns_per_key")],
         "delayed": [(f"{case}, {way}", f"ns_per_key_{way}", f"ns_per_key_{way}") for way in ("in", "out")],
         "waiting-memory": memory,
         "back-off-memory": memory,

@@ -3,7 +3,7 @@
 // One case in one process, so that memory of another case does not distort it; one JSON object is printed.
 //
 // Neither queue keeps metrics: client-go's has a name but no provider, and controller-runtime's has no name, since with one
-// it always keeps them.
+// it always keeps them. The plain cases have strings as keys, no name and no limiter, and do not call Forget.
 package main
 
 import (
@@ -34,10 +34,11 @@ type (
 const controllerRuntime = "controller-runtime"
 
 var (
-	name    = flag.String("case", "add", "add, get-done, workers, delayed, rate-limited, waiting-memory or back-off-memory")
+	name    = flag.String("case", "add", "add, get-done, workers, plain-add, plain-get-done, plain-workers, "+
+		"delayed, rate-limited, waiting-memory or back-off-memory")
 	peer    = flag.String("queue", "client-go", "client-go or "+controllerRuntime)
 	keys    = flag.Int("keys", 1_000_000, "how many keys")
-	workers = flag.Int("workers", 1, "how many take keys, in the case of that name")
+	workers = flag.Int("workers", 1, "how many take keys, in the cases of that name")
 )
 
 // namespaces are shared, as they are by the objects of an informer that hold them.
@@ -56,6 +57,15 @@ func makeKeys(count int) []key {
 	all := make([]key, count)
 	for number := range all {
 		all[number] = makeKey(number)
+	}
+	return all
+}
+
+// makeStrings makes keys as MetaNamespaceKeyFunc does. They are made before the measurement, as on the other side.
+func makeStrings(count int) []string {
+	all := make([]string, count)
+	for number := range all {
+		all[number] = makeKey(number).String()
 	}
 	return all
 }
@@ -85,6 +95,13 @@ func newQueue(clock *testclock.FakeClock) queue {
 		config.Clock = clock
 	}
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, config)
+}
+
+func newPlainQueue() workqueue.TypedInterface[string] {
+	if *peer == controllerRuntime {
+		return priorityqueue.New[string]("")
+	}
+	return workqueue.NewTyped[string]()
 }
 
 // timed measures one part of a case: the time that passes, and the processor time of all threads, the collector's too.
@@ -118,7 +135,18 @@ func main() {
 	case "workers":
 		all, queue := makeKeys(*keys), newQueue(nil)
 		result["workers"] = *workers
-		timed("", func() { workOff(queue, all) })
+		timed("", func() { workOff(queue, all, queue.Forget) })
+	case "plain-add":
+		all, queue := makeStrings(*keys), newPlainQueue()
+		timed("", func() { addAll(queue, all) })
+	case "plain-get-done":
+		all, queue := makeStrings(*keys), newPlainQueue()
+		addAll(queue, all)
+		timed("", func() { takeAll(queue, len(all)) })
+	case "plain-workers":
+		all, queue := makeStrings(*keys), newPlainQueue()
+		result["workers"] = *workers
+		timed("", func() { workOff(queue, all, nil) })
 	case "delayed":
 		if *peer == controllerRuntime {
 			refuse("controller-runtime's queue takes no clock")
@@ -155,14 +183,14 @@ func main() {
 	fmt.Println(string(line))
 }
 
-func addAll(queue queue, all []key) {
+func addAll[K comparable](queue workqueue.TypedInterface[K], all []K) {
 	for _, key := range all {
 		queue.Add(key)
 	}
 	expect(queue.Len() == len(all))
 }
 
-func takeAll(queue queue, count int) {
+func takeAll[K comparable](queue workqueue.TypedInterface[K], count int) {
 	for range count {
 		key, _ := queue.Get()
 		queue.Done(key)
@@ -170,7 +198,7 @@ func takeAll(queue queue, count int) {
 	expect(queue.Len() == 0)
 }
 
-func workOff(queue queue, all []key) {
+func workOff[K comparable](queue workqueue.TypedInterface[K], all []K, forget func(K)) {
 	// client-go's queue hands out what is in it when it is shut down, controller-runtime's does not.
 	drains := *peer != controllerRuntime
 	var taken atomic.Int64
@@ -183,7 +211,9 @@ func workOff(queue queue, all []key) {
 				if shutdown {
 					break
 				}
-				queue.Forget(key)
+				if forget != nil {
+					forget(key)
+				}
 				queue.Done(key)
 				count++
 				if !drains && taken.Add(1) == int64(len(all)) {

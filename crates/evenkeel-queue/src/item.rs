@@ -103,7 +103,7 @@ impl<K: Key> Item<K> {
     /// Finishes a key without a verdict on its failures: they are kept until they expire. client-go's `Done` without `Forget`.
     pub fn done(mut self) {
         self.notify_finished(ItemOutcome::Done, None, self.failures);
-        self.finish(false, |_, _| {});
+        self.finish(false);
     }
 
     /// Records a failure: the key returns after its backoff. The error is logged by `{:#}`, which many errors print with their
@@ -172,9 +172,8 @@ impl<K: Key> Item<K> {
     /// Finishes the key and clears its failures.
     fn end(&mut self, outcome: ItemOutcome) {
         self.shared.limiter.forget(&self.key);
-        let slot = self.slot;
         self.notify_finished(outcome, None, 0);
-        self.finish(false, |machine, _| machine.forget_slot(slot));
+        self.finish(true);
     }
 
     fn return_after(&mut self, wait: Duration, forget: bool) {
@@ -184,7 +183,7 @@ impl<K: Key> Item<K> {
             true => self.notify_finished(ItemOutcome::Succeeded, requeue, 0),
             false => self.notify_finished(ItemOutcome::Requeued, requeue, self.failures),
         }
-        self.finish(true, |machine, now| {
+        self.finish_with(|machine, now| {
             if forget {
                 machine.forget_slot(slot);
             }
@@ -199,7 +198,7 @@ impl<K: Key> Item<K> {
         let wait = backoff.as_ref().map(|backoff| backoff.wait);
         let failures = backoff.as_ref().map_or(self.failures, |backoff| backoff.failures);
         self.notify_finished(outcome, wait.map(|wait| Requeue { wait, is_backoff: true }), failures);
-        self.finish(true, |machine, now| {
+        self.finish_with(|machine, now| {
             if let Some(wait) = wait {
                 machine.add_slot_at(slot, priority, now.after(wait), true, now);
             }
@@ -218,15 +217,27 @@ impl<K: Key> Item<K> {
         });
     }
 
-    fn finish(&mut self, timed: bool, last: impl FnOnce(&mut QueueMachine<K>, Time)) {
+    /// Finishes the key; `forgets` if its failures are cleared.
+    fn finish(&mut self, forgets: bool) {
+        self.is_finished = true;
+        let took = self.shared.finish(self.slot, self.run, forgets);
+        self.report(took);
+    }
+
+    /// Finishes the key after a last change.
+    fn finish_with(&mut self, last: impl FnOnce(&mut QueueMachine<K>, Time)) {
         self.is_finished = true;
         let (slot, run) = (self.slot, self.run);
         // The key of the queue is dropped without the lock.
-        let (took, _key) = self.shared.change(timed, |machine, now| {
+        let (took, _key) = self.shared.change(true, |machine, now| {
             last(machine, now);
             machine.finish(slot, run, now)
         });
-        if let Some(metrics) = &self.shared.metrics {
+        self.report(Some(took));
+    }
+
+    fn report(&self, took: Option<Duration>) {
+        if let (Some(metrics), Some(took)) = (&self.shared.metrics, took) {
             metrics.finished(took);
         }
     }

@@ -37,6 +37,7 @@ pub mod metrics;
 mod builder;
 mod clock;
 mod drain;
+mod inbox;
 mod item;
 mod machine;
 mod next;

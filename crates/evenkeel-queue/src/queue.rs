@@ -157,7 +157,7 @@ impl<K: Key> WorkQueue<K> {
     pub fn add(&self, key: K) {
         self.notify_added(&key, AddOptions::new());
         let hash = self.shared.hash(&key);
-        _ = self.shared.change(false, |machine, now| machine.add(hash, key, 0, now));
+        self.shared.add(hash, key);
     }
 
     /// Adds a key after a delay.

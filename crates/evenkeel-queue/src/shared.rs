@@ -13,17 +13,22 @@ use rapidhash::quality::RandomState;
 use crate::Key;
 use crate::builder::DEFAULT_BACKOFF;
 use crate::clock::Clock;
+use crate::inbox::{DeferredCall, Inbox, Left};
 use crate::limiter::RateLimiter;
+use crate::machine::keys::Slot;
 use crate::machine::time::Time;
-use crate::machine::{Failed, MachineSettings, QueueMachine, TakeResult, TakenKey};
+use crate::machine::{Failed, MachineSettings, QueueMachine, Run, TakeResult, TakenKey};
 use crate::metrics::{PublishedMetrics, QueueMetrics};
 use crate::observer::Observer;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, lock, try_lock};
 use crate::waiters::{WaiterId, Waiters, Wake};
 
 pub(crate) struct Shared<K> {
     pub(crate) name: Option<Box<str>>,
-    state: Mutex<QueueState<K>>,
+    state: Padded<Mutex<QueueState<K>>>,
+    inbox: Inbox<K>,
+    /// Whether the inbox is ever open: no call of the queue needs the time, and adds call no function of the user.
+    is_plain: bool,
     pub(crate) limiter: Box<dyn RateLimiter<K>>,
     pub(crate) clock: Box<dyn Clock>,
     begun: Instant,
@@ -32,6 +37,10 @@ pub(crate) struct Shared<K> {
     pub(crate) observers: Arc<Observers<dyn Observer<K>>>,
 }
 
+/// Aligned as [`Inbox`]: threads that write here do not disturb those that read the other fields.
+#[repr(align(128))]
+struct Padded<T>(T);
+
 pub(crate) struct QueueState<K> {
     pub(crate) machine: QueueMachine<K>,
     waiters: Waiters,
@@ -39,6 +48,11 @@ pub(crate) struct QueueState<K> {
     pub(crate) published: PublishedMetrics,
     /// The latest time passed to the machine.
     latest: Time,
+    is_inbox_open: bool,
+    /// Calls taken from the inbox. Empty between calls; its memory is reused.
+    deferred: Vec<DeferredCall<K>>,
+    /// Deferred calls that panicked since the last report.
+    panicked: usize,
 }
 
 /// The result of [`Shared::poll_next`].
@@ -72,6 +86,7 @@ impl<K: Key> Shared<K> {
         metrics: Option<QueueMetrics>,
     ) -> Self {
         let hasher = RandomState::default();
+        let is_plain = metrics.is_none() && settings.tenant.is_none() && settings.ready_order.is_none();
         let mut machine = QueueMachine::new(settings, hasher);
         if metrics.is_some() {
             machine.note_depths();
@@ -82,10 +97,14 @@ impl<K: Key> Shared<K> {
             drainers: Waiters::default(),
             published: PublishedMetrics::default(),
             latest: Time::ZERO,
+            is_inbox_open: false,
+            deferred: Vec::new(),
+            panicked: 0,
         };
         let begun = clock.now();
-        let (state, observers) = (Mutex::new(state), Arc::new(Observers::new()));
-        Shared { name, state, limiter, clock, begun, hasher, metrics, observers }
+        let (state, observers) = (Padded(Mutex::new(state)), Arc::new(Observers::new()));
+        let inbox = Inbox::new();
+        Shared { name, state, inbox, is_plain, limiter, clock, begun, hasher, metrics, observers }
     }
 
     /// Returns the name for logs.
@@ -100,9 +119,62 @@ impl<K: Key> Shared<K> {
         self.hasher.hash_one(key)
     }
 
-    /// Runs a function on the state without waking waiters.
+    /// Runs a function on the state.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&mut QueueState<K>) -> T) -> T {
-        look(&mut self.lock())
+        self.update(false, |state, _| look(state))
+    }
+
+    /// Adds a key with the default priority.
+    #[inline]
+    pub(crate) fn add(&self, hash: u64, key: K) {
+        if let DeferredCall::Add { hash, key } = match self.inbox.leave(DeferredCall::Add { hash, key }) {
+            Left::Refused(call) => call,
+            left => return self.apply_some(left),
+        } {
+            _ = self.change(false, |machine, now| machine.add(hash, key, 0, now));
+        }
+    }
+
+    /// Ends a run; `forgets` if the failures are cleared. Returns the duration of the run, if the queue keeps times.
+    #[inline]
+    pub(crate) fn finish(&self, slot: Slot, run: Run, forgets: bool) -> Option<Duration> {
+        let finish = |state: &mut QueueState<K>, now| {
+            if forgets {
+                state.machine.forget_slot(slot);
+            }
+            state.machine.finish(slot, run, now)
+        };
+        // Queues that are not plain wait for the lock. For the others, the next holder does the work if there is one already.
+        if self.is_plain {
+            if let Some(state) = try_lock(&self.state.0) {
+                drop(self.enter(state, None).run(finish));
+                return None;
+            }
+            match self.inbox.leave(DeferredCall::Finish { slot, run, forgets }) {
+                Left::Refused(_) => {}
+                left => {
+                    self.apply_some(left);
+                    return None;
+                }
+            }
+        }
+        // The key is dropped without the lock.
+        let (took, _key) = self.update(false, finish);
+        self.metrics.is_some().then_some(took)
+    }
+
+    /// Applies deferred calls, if they have become many.
+    #[inline]
+    fn apply_some(&self, left: Left<K>) {
+        match left {
+            Left::Behind | Left::Refused(_) => {}
+            Left::Many => {
+                if let Some(state) = try_lock(&self.state.0) {
+                    self.enter(state, None).run(|_, _| {});
+                }
+            }
+            Left::Full => self.update(false, |_, _| {}),
+        }
     }
 
     /// Runs a function on the machine and wakes the waiters that it concerns. If `timed`, the clock is read even if the machine
@@ -118,9 +190,8 @@ impl<K: Key> Shared<K> {
         key: &K,
         fail: impl FnOnce(&mut QueueMachine<K>, Time) -> Failed,
     ) -> Option<BackoffWait> {
-        let (mut state, now) = self.lock_at(true);
-        let failed = state.machine.is_running().then(|| fail(&mut state.machine, now));
-        drop(state);
+        let (failed, now) =
+            self.update(true, |state, now| (state.machine.is_running().then(|| fail(&mut state.machine, now)), now));
         let Failed { failures, until } = failed?;
         let (wait, panic) = match until {
             Some(until) => (until.since(now), None),
@@ -140,7 +211,7 @@ impl<K: Key> Shared<K> {
         for _ in 0..BUSY_TURNS {
             // Dropped after the lock is released.
             let mut old_waker = None;
-            let polled = self.update(false, |state, now| match state.machine.take(now) {
+            let polled = self.update(false, |state, now| match self.take_or_close(state, now) {
                 TakeResult::Busy => NextPoll::Busy,
                 // Expired failures are removed by the workers that have nothing else to do, a bounded number at a time.
                 TakeResult::Empty if state.machine.expire_idle(now) => NextPoll::Busy,
@@ -162,6 +233,14 @@ impl<K: Key> Shared<K> {
             }
         }
         NextPoll::Busy
+    }
+
+    /// Takes a key. If none is ready, the inbox is closed, so that the caller can wait.
+    fn take_or_close(&self, state: &mut QueueState<K>, now: Time) -> TakeResult<K> {
+        match state.machine.take(now) {
+            TakeResult::Empty if self.close_inbox(state, now) => state.machine.take(now),
+            taken => taken,
+        }
     }
 
     /// Takes a key if one is ready.
@@ -217,81 +296,148 @@ impl<K: Key> Shared<K> {
     }
 
     /// Runs a function under the lock; the guard wakes waiters at its end.
+    #[inline]
     fn update<T>(&self, timed: bool, change: impl FnOnce(&mut QueueState<K>, Time) -> T) -> T {
-        let (state, now) = self.lock_at(timed);
-        let mut update = UpdateGuard { shared: self, state: Some(state) };
-        change(update.state.get_or_insert_with(|| self.lock()), now)
+        // The clock is read before the lock where possible, to hold the lock for less time.
+        let now = (timed || self.metrics.is_some()).then(|| self.now());
+        self.enter(self.lock(), now).run(change)
+    }
+
+    /// Reads the time, if the machine needs it, and applies deferred calls. Without a time given or needed it is zero.
+    ///
+    /// Another thread may have passed in a later time than `now` meanwhile: time never decreases for the machine.
+    #[inline]
+    fn enter<'s>(&'s self, state: MutexGuard<'s, QueueState<K>>, now: Option<Time>) -> UpdateGuard<'s, K> {
+        let mut update = UpdateGuard { shared: self, now: Time::ZERO, state: Some(state) };
+        if let Some(state) = &mut update.state {
+            let now = now.or_else(|| state.machine.needs_time().then(|| self.now()));
+            if let Some(now) = now {
+                state.latest = state.latest.max(now);
+                update.now = state.latest;
+            }
+            if state.is_inbox_open {
+                self.inbox.take(&mut state.deferred);
+                apply_deferred(state, update.now);
+            }
+        }
+        update
+    }
+
+    /// Closes the inbox, if it is open. Returns whether calls were left in it, which are applied now.
+    fn close_inbox(&self, state: &mut QueueState<K>, now: Time) -> bool {
+        if !std::mem::take(&mut state.is_inbox_open) {
+            return false;
+        }
+        self.inbox.close(&mut state.deferred);
+        let has_calls = !state.deferred.is_empty();
+        apply_deferred(state, now);
+        has_calls
     }
 
     /// Wakes waiters and drops removed keys, after the lock is released: wakers and destructors are user code.
-    fn settle(&self, state: MutexGuard<'_, QueueState<K>>) {
+    #[inline]
+    fn settle(&self, state: MutexGuard<'_, QueueState<K>>, now: Time) {
         let mut wake = Wake::default();
         // Declared after `wake`, and so released before it, should reporting panic.
         let mut state = state;
-        let QueueState { machine, waiters, drainers, published, .. } = &mut *state;
-        if machine.is_over() {
-            waiters.call_all(&mut wake);
-            if machine.is_drained() || machine.is_shut_down() {
-                drainers.call_all(&mut wake);
+        if self.is_plain {
+            let opens = state.machine.is_running() && state.waiters.is_empty() && !state.machine.needs_time();
+            if !opens {
+                self.close_inbox(&mut state, now);
+            } else if !state.is_inbox_open {
+                self.inbox.open();
+                state.is_inbox_open = true;
             }
-        } else {
-            waiters.call(machine.len(), machine.next_wake(), &mut wake);
-            if machine.is_shut_down() {
-                drainers.call_all(&mut wake);
-            }
+        }
+        let QueueState { machine, waiters, drainers, published, panicked, .. } = &mut *state;
+        if !waiters.is_empty() || !drainers.is_empty() {
+            call_waiters(machine, waiters, drainers, &mut wake);
         }
         if let Some(metrics) = &self.metrics {
             metrics.publish(machine, published);
         }
         let removed = machine.take_removed();
+        let panicked = std::mem::take(panicked);
         drop(state);
         drop(wake);
         drop(removed);
+        if panicked > 0 {
+            self.report_panics(panicked);
+        }
     }
 
-    /// Takes the lock and reads the time, if the caller, the metrics or the machine need it. Otherwise the time is zero.
-    ///
-    /// The clock is read before the lock where possible, to hold the lock for less time. Another thread may have passed in a later
-    /// time meanwhile: time never decreases for the machine.
-    fn lock_at(&self, timed: bool) -> (MutexGuard<'_, QueueState<K>>, Time) {
-        let mut now = (timed || self.metrics.is_some()).then(|| self.now());
-        let mut state = self.lock();
-        if now.is_none() && state.machine.needs_time() {
-            now = Some(self.now());
-        }
-        let now = now.map(|now| {
-            state.latest = state.latest.max(now);
-            state.latest
-        });
-        (state, now.unwrap_or_default())
+    #[cold]
+    fn report_panics(&self, calls: usize) {
+        tracing::error!(queue = self.name(), calls, "key panicked when it was compared; its add is lost");
     }
 
     /// Ignores poisoning: only user code can panic under the lock, and the machine's invariants hold whenever it is called.
     fn lock(&self) -> MutexGuard<'_, QueueState<K>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state.0)
     }
 }
 
 impl<K> Drop for Shared<K> {
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.0.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(metrics) = &self.metrics {
             metrics.retire(&mut state.published);
         }
     }
 }
 
+/// Calls the waiters that the state of the machine concerns.
+#[inline(never)]
+fn call_waiters<K: Key>(machine: &QueueMachine<K>, waiters: &mut Waiters, drainers: &mut Waiters, wake: &mut Wake) {
+    if machine.is_over() {
+        waiters.call_all(wake);
+        if machine.is_drained() || machine.is_shut_down() {
+            drainers.call_all(wake);
+        }
+    } else {
+        waiters.call(machine.len(), machine.next_wake(), wake);
+        if machine.is_shut_down() {
+            drainers.call_all(wake);
+        }
+    }
+}
+
+/// Applies the calls that were taken from the inbox.
+///
+/// Comparing keys is user code. If it panics, the caller that left the call is not there any more: the panic is counted.
+#[inline]
+fn apply_deferred<K: Key>(state: &mut QueueState<K>, now: Time) {
+    if state.deferred.is_empty() {
+        return;
+    }
+    let QueueState { machine, deferred, panicked, .. } = state;
+    let mut calls = deferred.drain(..);
+    while catch_unwind(AssertUnwindSafe(|| machine.apply(&mut calls, now))).is_err() {
+        *panicked += 1;
+    }
+}
+
 /// The lock during an update. Its drop wakes waiters, also after a panic of user code.
 struct UpdateGuard<'s, K: Key> {
     shared: &'s Shared<K>,
+    now: Time,
     /// None after the drop.
     state: Option<MutexGuard<'s, QueueState<K>>>,
 }
 
+impl<'s, K: Key> UpdateGuard<'s, K> {
+    #[inline]
+    fn run<T>(mut self, change: impl FnOnce(&mut QueueState<K>, Time) -> T) -> T {
+        let shared = self.shared;
+        change(self.state.get_or_insert_with(|| shared.lock()), self.now)
+    }
+}
+
 impl<K: Key> Drop for UpdateGuard<'_, K> {
+    #[inline]
     fn drop(&mut self) {
         if let Some(state) = self.state.take() {
-            self.shared.settle(state);
+            self.shared.settle(state, self.now);
         }
     }
 }

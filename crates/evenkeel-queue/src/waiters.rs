@@ -70,6 +70,12 @@ fn wake(first: Waker, others: Vec<Waker>) {
 }
 
 impl Waiters {
+    /// Returns whether no worker waits. Those that were called do not wait any more.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Registers a waiter or updates its waker. Returns the time of the waiter's timer, if it is the timekeeper or its deputy;
     /// `next` is when the next key is due.
     ///
@@ -105,8 +111,12 @@ impl Waiters {
 
     /// Removes a waiter. Its waker must be dropped after the lock is released.
     #[must_use = "a waker is dropped without the lock"]
+    #[inline]
     pub(crate) fn leave(&mut self, id: &mut Option<WaiterId>) -> Option<Waker> {
-        let id = id.take()?;
+        self.remove(id.take()?)
+    }
+
+    fn remove(&mut self, id: WaiterId) -> Option<Waker> {
         let waker = self.waiting.remove(&id);
         if waker.is_none() {
             self.called -= 1;

@@ -1,6 +1,11 @@
 //! `evenkeel bench queue`: what it costs to put keys into a work queue and to take them out.
 //!
+//! There are two kinds of queues: as client-go's default for controllers is, with a name, a limiter and `forget`; and
+//! [plain](plain) ones without any of these.
+//!
 //! `bench/queue.sh` does the same with client-go's queue and with controller-runtime's, and compares them.
+
+mod plain;
 
 use std::env;
 use std::future;
@@ -13,7 +18,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use evenkeel_core::ObjectKey;
 use evenkeel_queue::limiter::default_controller_limiter;
-use evenkeel_queue::{Clock, Sleep, TokioClock, WorkQueue};
+use evenkeel_queue::{Clock, Key, Sleep, TokioClock, WorkQueue};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -29,7 +34,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
     keys: Option<u32>,
-    /// How many tasks take keys, in the case of that name; otherwise 1, and also 4 and 16 if all cases are run
+    /// How many workers take keys, in the cases with workers; otherwise 1, and also 4 and 16 if all cases are run
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     workers: Option<u32>,
@@ -44,6 +49,14 @@ enum Case {
     GetDone,
     /// One thread adds while others take, forget and finish
     Workers,
+    /// As `add`, with a plain queue
+    PlainAdd,
+    /// As `get-done`, with a plain queue
+    PlainGetDone,
+    /// As `workers`, with a plain queue, and without `forget`
+    PlainWorkers,
+    /// As `plain-workers`, with threads that block
+    PlainThreads,
     /// Adds delayed keys, and takes them when they are due
     Delayed,
     /// Keys are added that have failed
@@ -55,12 +68,20 @@ enum Case {
 }
 
 /// What is run if no case is named: the case, the number of keys, and the number of workers.
-const USUAL: [(Case, u32, u32); 10] = [
+const USUAL: [(Case, u32, u32); 18] = [
     (Case::Add, MILLION, 1),
     (Case::GetDone, MILLION, 1),
     (Case::Workers, MILLION, 1),
     (Case::Workers, MILLION, 4),
     (Case::Workers, MILLION, 16),
+    (Case::PlainAdd, MILLION, 1),
+    (Case::PlainGetDone, MILLION, 1),
+    (Case::PlainWorkers, MILLION, 1),
+    (Case::PlainWorkers, MILLION, 4),
+    (Case::PlainWorkers, MILLION, 16),
+    (Case::PlainThreads, MILLION, 1),
+    (Case::PlainThreads, MILLION, 4),
+    (Case::PlainThreads, MILLION, 16),
     (Case::Delayed, MILLION / 5, 1),
     (Case::Delayed, 10 * MILLION, 1),
     (Case::RateLimited, MILLION, 1),
@@ -101,6 +122,12 @@ enum Costs {
     },
 }
 
+impl Case {
+    fn has_workers(self) -> bool {
+        matches!(self, Case::Workers | Case::PlainWorkers | Case::PlainThreads)
+    }
+}
+
 pub(crate) async fn run(arguments: Arguments) -> Outcome {
     match arguments.case {
         None => run_all(&arguments),
@@ -115,8 +142,8 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
 
 /// Runs every case in a process of its own, because what one leaves behind would change what the next one takes.
 fn run_all(arguments: &Arguments) -> Outcome {
-    let usual = |(case, keys, workers)| {
-        let workers = arguments.workers.filter(|_| case == Case::Workers).unwrap_or(workers);
+    let usual = |(case, keys, workers): (Case, u32, u32)| {
+        let workers = arguments.workers.filter(|_| case.has_workers()).unwrap_or(workers);
         (case, arguments.keys.unwrap_or(keys), workers)
     };
     let mut cases: Vec<_> = USUAL.into_iter().map(usual).collect();
@@ -167,6 +194,10 @@ async fn measure(case: Case, count: u32, workers: u32) -> Result<Figures, Failur
             let (keys, queue) = (keys(count), queue(TokioClock));
             time(count, async || work_off(&queue, &keys, workers).await).await?
         }
+        Case::PlainAdd => plain::add(count).await?,
+        Case::PlainGetDone => plain::get_done(count).await?,
+        Case::PlainWorkers => plain::tasks(count, workers).await?,
+        Case::PlainThreads => plain::threads(count, workers).await?,
         Case::Delayed => {
             let clock = Manual::default();
             let (keys, queue, mut delays) = (keys(count), queue(clock.clone()), Delays::new());
@@ -195,7 +226,7 @@ async fn measure(case: Case, count: u32, workers: u32) -> Result<Figures, Failur
         }
         Case::BackOffMemory => space(count, |queue, key| queue.add_rate_limited(key))?,
     };
-    let workers = (case == Case::Workers).then_some(workers);
+    let workers = case.has_workers().then_some(workers);
     Ok(Figures { queue: "evenkeel", case, keys: count, workers, costs })
 }
 
@@ -217,7 +248,7 @@ fn add_all(queue: &WorkQueue<ObjectKey>, keys: &[ObjectKey]) -> Outcome {
     expect(queue.len() == keys.len())
 }
 
-async fn take_all(queue: &WorkQueue<ObjectKey>, count: u32) -> Outcome {
+async fn take_all<K: Key>(queue: &WorkQueue<K>, count: u32) -> Outcome {
     for _ in 0..count {
         if let Some(item) = queue.next().await {
             item.done();

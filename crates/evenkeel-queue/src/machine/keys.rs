@@ -4,10 +4,11 @@
 //! key is therefore hashed, compared and stored once. For keys of 48 bytes an entry is one cache line.
 
 use std::hash::{BuildHasher, Hash};
+use std::hint::black_box;
 
 use rapidhash::quality::RandomState;
 
-use super::index::Index;
+use super::index::{Index, half};
 use super::time::Time;
 
 /// The index of an entry.
@@ -16,13 +17,16 @@ pub(crate) type Slot = u32;
 /// The slot of no entry.
 pub(crate) const NONE: Slot = Slot::MAX;
 
+/// The `next` of an entry that was never in a ring: its `prev` is the hash of the key.
+const HASHED: Slot = NONE - 1;
+
 /// The state of one key.
 pub(crate) struct Entry<K> {
     /// None if the slot is free.
     key: Option<K>,
     word: u64,
-    /// The neighbours in the ring of the entry: a ring of the timing wheel, or the idle ring. In a free slot, `next` is the next
-    /// free slot of the page.
+    /// The neighbours in the ring of the entry: a ring of the timing wheel, or the idle ring. [`HASHED`] and a hash, or [`NONE`],
+    /// without a ring. In a free slot, `next` is the next free slot of the page.
     next: Slot,
     prev: Slot,
 }
@@ -74,9 +78,13 @@ impl<K> Entry<K> {
         self.word &= !(flag as u64);
     }
 
+    pub(crate) fn key(&self) -> Option<&K> {
+        self.key.as_ref()
+    }
+
     /// Returns the next slot of the ring, if the entry is in one.
     pub(crate) fn next(&self) -> Option<Slot> {
-        Some(self.next).filter(|next| *next != NONE)
+        Some(self.next).filter(|next| *next < HASHED)
     }
 
     /// Returns the consecutive failures, at most 4,095.
@@ -174,7 +182,22 @@ impl<K: Hash + Eq> Keys<K> {
     }
 
     pub(crate) fn find(&self, hash: u64, key: &K) -> Option<Slot> {
-        self.index.find(hash, |slot| self.entry(slot).key.as_ref() == Some(key))
+        self.index.find(half(hash), |slot| self.entry(slot).key.as_ref() == Some(key))
+    }
+
+    /// Reads what lookups of these hashes will read, if that is probably not in the cache.
+    pub(crate) fn warm_hashes(&self, hashes: impl Iterator<Item = u64>) {
+        if self.index.is_large() {
+            black_box(hashes.fold(0, |sum, hash| sum ^ self.index.touch(half(hash))));
+        }
+    }
+
+    /// Reads what removals of these slots will read, if that is probably not in the cache.
+    pub(crate) fn warm_slots(&self, slots: impl Iterator<Item = Slot>) {
+        if self.index.is_large() {
+            let entries = slots.filter_map(|slot| self.get(slot)).filter(|entry| entry.next == HASHED);
+            black_box(entries.fold(0, |sum, entry| sum ^ self.index.touch(entry.prev)));
+        }
     }
 
     /// Inserts a key that has no entry.
@@ -194,21 +217,23 @@ impl<K: Hash + Eq> Keys<K> {
             page.blocks.reserve_exact(PAGE / BLOCK);
         }
         let position = page.take_position();
-        *page.entry_mut(position) = Entry { key: Some(key), word: 0, next: NONE, prev: NONE };
+        let half = half(hash);
+        *page.entry_mut(position) = Entry { key: Some(key), word: 0, next: HASHED, prev: half };
         if usize::from(page.used) == PAGE {
             self.roomy.pop();
         }
         self.count += 1;
         let slot = number << PAGE_BITS | position as u32;
-        self.index.insert(hash, slot);
+        self.index.insert(half, slot);
         slot
     }
 
     /// Removes a key and returns it.
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<K> {
+        let entry = self.get(slot)?;
         // Hashing is user code and may panic: it runs before any change.
-        let hash = self.key(slot).map(|key| self.hasher.hash_one(key))?;
-        self.index.remove(hash, slot);
+        let half = if entry.next == HASHED { entry.prev } else { half(self.hasher.hash_one(entry.key.as_ref()?)) };
+        self.index.remove(half, slot);
         self.count -= 1;
         let number = slot >> PAGE_BITS;
         let position = slot & (PAGE as u32 - 1);
@@ -238,9 +263,21 @@ impl<K: Hash + Eq> Keys<K> {
 
     /// Returns whether the slot has a key.
     pub(crate) fn holds(&self, slot: Slot) -> bool {
-        let page = self.pages.get((slot >> PAGE_BITS) as usize);
-        let block = page.and_then(|page| page.blocks.get(slot as usize % PAGE / BLOCK));
-        block.is_some_and(|block| block.0[slot as usize % BLOCK].key.is_some())
+        self.get(slot).is_some()
+    }
+
+    /// Returns the entry, if the slot has a key.
+    pub(crate) fn get(&self, slot: Slot) -> Option<&Entry<K>> {
+        let page = self.pages.get((slot >> PAGE_BITS) as usize)?;
+        let block = page.blocks.get(slot as usize % PAGE / BLOCK)?;
+        Some(&block.0[slot as usize % BLOCK]).filter(|entry| entry.key.is_some())
+    }
+
+    /// As [`get`](Self::get).
+    pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut Entry<K>> {
+        let page = self.pages.get_mut((slot >> PAGE_BITS) as usize)?;
+        let block = page.blocks.get_mut(slot as usize % PAGE / BLOCK)?;
+        Some(&mut block.0[slot as usize % BLOCK]).filter(|entry| entry.key.is_some())
     }
 
     pub(crate) fn entry(&self, slot: Slot) -> &Entry<K> {

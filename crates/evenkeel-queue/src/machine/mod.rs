@@ -19,6 +19,7 @@ mod timing_wheel;
 
 use std::collections::HashMap;
 use std::time::Duration;
+use std::vec::Drain;
 
 use rapidhash::quality::RandomState;
 
@@ -30,6 +31,7 @@ pub(crate) use self::requeue::Requeue;
 use self::time::Time;
 use self::timing_wheel::TimingWheel;
 use crate::Key;
+use crate::inbox::DeferredCall;
 use crate::ready_order::ReadyOrder;
 
 /// What an add does to a delayed key.
@@ -105,6 +107,9 @@ struct Again {
 /// Due keys that are handled under one lock.
 const EFFORT: usize = 1024;
 
+/// Keys whose index entries are read ahead.
+const WARM: usize = 16;
+
 /// Slots whose tenants are kept even without keys.
 const FEW_TENANTS: usize = 4096;
 
@@ -122,6 +127,8 @@ pub(crate) struct QueueMachine<K> {
     free_runs: Vec<Run>,
     /// Ready keys in a custom order.
     stored: usize,
+    /// Keys until the next read ahead.
+    until_warm: usize,
     /// The tenants by slot, with fairness.
     tenants: Vec<u64>,
     /// Removed keys that are not dropped yet.
@@ -144,6 +151,7 @@ impl<K: Key> QueueMachine<K> {
             runs: Vec::new(),
             free_runs: Vec::new(),
             stored: 0,
+            until_warm: 0,
             tenants: Vec::new(),
             removed: Vec::new(),
             phase: QueuePhase::Running,
@@ -154,6 +162,7 @@ impl<K: Key> QueueMachine<K> {
     }
 
     /// Returns the number of ready keys. Keys that became due since the last call with a time are not included.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.ready.len() + self.stored
     }
@@ -218,6 +227,7 @@ impl<K: Key> QueueMachine<K> {
     }
 
     /// Returns whether calls need the time. If not, any time is valid.
+    #[inline]
     pub(crate) fn needs_time(&self) -> bool {
         self.waiting.len() > 0 || self.failing > 0 || self.ready.needs_time()
     }
@@ -237,6 +247,7 @@ impl<K: Key> QueueMachine<K> {
         self.next_time().into_iter().chain(expiry).min()
     }
 
+    #[inline]
     pub(crate) fn is_running(&self) -> bool {
         self.phase == QueuePhase::Running
     }
@@ -367,19 +378,16 @@ impl<K: Key> QueueMachine<K> {
     /// Takes the next ready key.
     pub(crate) fn take(&mut self, now: Time) -> TakeResult<K> {
         let is_busy = self.advance(now);
+        self.warm();
         while let Some((ticket, priority)) = self.pop(now) {
             // A custom order could return a ticket twice.
-            if !self.keys.holds(ticket.slot) {
-                continue;
-            }
-            let entry = self.keys.entry_mut(ticket.slot);
+            let Some(entry) = self.keys.get_mut(ticket.slot) else { continue };
             if !entry.has(Flag::Dirty) || entry.has(Flag::Processing) {
                 continue;
             }
             entry.clear(Flag::Dirty);
             // If the clone panics, the key is not in the queue and can be added again.
-            let Some(key) = self.keys.key(ticket.slot).cloned() else { continue };
-            let entry = self.keys.entry_mut(ticket.slot);
+            let Some(key) = entry.key().cloned() else { continue };
             entry.set(Flag::Processing);
             if entry.has(Flag::Backoff) {
                 let goes_on = !entry.has(Flag::Cut) && now < entry.time();
@@ -407,8 +415,23 @@ impl<K: Key> QueueMachine<K> {
         }
     }
 
+    /// Reads what the removals of the next keys will read, for a few keys at a time.
+    #[inline]
+    fn warm(&mut self) {
+        if self.until_warm == 0 {
+            self.until_warm = WARM;
+            self.keys.warm_slots(self.ready.upcoming(WARM));
+        }
+        self.until_warm -= 1;
+    }
+
     /// Makes due keys ready. Returns whether there are more.
+    #[inline]
     pub(crate) fn advance(&mut self, now: Time) -> bool {
+        self.waiting.next_time().is_some() && self.advance_waiting(now)
+    }
+
+    fn advance_waiting(&mut self, now: Time) -> bool {
         let until = match self.phase {
             QueuePhase::Running => now,
             QueuePhase::Draining { flush: true } => Time::LAST,
@@ -445,10 +468,8 @@ impl<K: Key> QueueMachine<K> {
     /// Ends a run. Returns its duration, and the key if it is no longer in the queue, for the driver to drop.
     pub(crate) fn finish(&mut self, slot: Slot, run: Run, now: Time) -> (Duration, Option<K>) {
         self.advance(now);
-        if !self.keys.holds(slot) || !self.keys.entry(slot).has(Flag::Processing) {
-            return (Duration::ZERO, None);
-        }
-        let entry = self.keys.entry_mut(slot);
+        let entry = self.keys.get_mut(slot).filter(|entry| entry.has(Flag::Processing));
+        let Some(entry) = entry else { return (Duration::ZERO, None) };
         entry.clear(Flag::Processing);
         entry.clear(Flag::Early);
         let again = if entry.has(Flag::Dirty) { self.again.remove(&slot) } else { None };
@@ -463,8 +484,30 @@ impl<K: Key> QueueMachine<K> {
             }
             None => self.release(slot, now),
         };
-        self.expire(now, EXPIRIES);
+        if self.idle != NONE {
+            self.expire(now, EXPIRIES);
+        }
         (begun.map_or(Duration::ZERO, |begun| now.since(begun)), key)
+    }
+
+    /// Applies deferred calls.
+    pub(crate) fn apply(&mut self, calls: &mut Drain<'_, DeferredCall<K>>, now: Time) {
+        self.keys.warm_hashes(calls.as_slice().iter().filter_map(|call| match call {
+            DeferredCall::Add { hash, .. } => Some(*hash),
+            DeferredCall::Finish { .. } => None,
+        }));
+        for call in calls {
+            let key = match call {
+                DeferredCall::Add { hash, key } => self.add(hash, key, 0, now),
+                DeferredCall::Finish { slot, run, forgets } => {
+                    if forgets {
+                        self.forget_slot(slot);
+                    }
+                    self.finish(slot, run, now).1
+                }
+            };
+            self.removed.extend(key);
+        }
     }
 
     /// Shuts down: adds are ignored, ready keys are still handed out, delayed keys are not.
@@ -509,6 +552,7 @@ impl<K: Key> QueueMachine<K> {
         self.ready.raise(slot, priority, self.tenant(slot), since);
     }
 
+    #[inline]
     fn make_dirty(&mut self, slot: Slot, priority: i32, since: Time) {
         let entry = self.keys.entry_mut(slot);
         if !entry.has(Flag::Waiting) && !entry.has(Flag::Backoff) {
@@ -536,6 +580,7 @@ impl<K: Key> QueueMachine<K> {
     }
 
     /// Makes a key ready. The dirty flag is set last: if a custom order panics, the key is not in the queue and can be added.
+    #[inline]
     fn push(&mut self, slot: Slot, priority: i32, since: Time) {
         let is_waiting = self.keys.entry(slot).has(Flag::Waiting);
         let priority = if is_waiting { priority.max(self.ready.reserved(slot)) } else { priority };
@@ -551,6 +596,7 @@ impl<K: Key> QueueMachine<K> {
         self.keys.entry_mut(slot).set(Flag::Dirty);
     }
 
+    #[inline]
     fn pop(&mut self, now: Time) -> Option<(Ticket, i32)> {
         let Some(storage) = &mut self.settings.ready_order else { return self.ready.pop(now) };
         let ticket = storage.pop();
@@ -560,6 +606,7 @@ impl<K: Key> QueueMachine<K> {
     }
 
     /// Returns the tenant of a slot.
+    #[inline]
     fn tenant(&self, slot: Slot) -> u64 {
         self.tenants.get(slot as usize).copied().unwrap_or_default()
     }

@@ -34,9 +34,11 @@ pub(crate) struct OrderRules {
 
 pub(crate) struct ReadyQueue {
     rules: OrderRules,
-    /// The highest priority first. The default priority is always present.
-    bands: BTreeMap<Reverse<i32>, Band>,
-    /// The age of the first key of each band, if there are several bands.
+    /// The band of the default priority.
+    default: Band,
+    /// The other bands, the highest priority first.
+    others: BTreeMap<Reverse<i32>, Band>,
+    /// The age of the first key of each band, if there are others than the default one.
     fronts: BTreeSet<(Time, Reverse<i32>)>,
     /// By slot, as far as any differ from the default.
     priorities_by_slot: Vec<SlotPriority>,
@@ -73,7 +75,8 @@ impl ReadyQueue {
     pub(crate) fn new(rules: OrderRules) -> Self {
         ReadyQueue {
             rules,
-            bands: BTreeMap::from([(Reverse(0), Band::new(rules.fair))]),
+            default: Band::new(rules.fair),
+            others: BTreeMap::new(),
             fronts: BTreeSet::new(),
             priorities_by_slot: Vec::new(),
             len: 0,
@@ -82,18 +85,27 @@ impl ReadyQueue {
         }
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// Returns the depth of a priority, including keys in flight that were added again.
     pub(crate) fn depth(&self, priority: i32) -> usize {
-        self.bands.get(&Reverse(priority)).map_or(0, |band| band.len + band.held)
+        let band = if priority == 0 { Some(&self.default) } else { self.others.get(&Reverse(priority)) };
+        band.map_or(0, |band| band.len + band.held)
     }
 
     /// Returns all priorities.
     pub(crate) fn priorities(&self) -> impl Iterator<Item = i32> {
-        self.bands.keys().map(|priority| priority.0)
+        self.bands().map(|(priority, _)| priority.0)
+    }
+
+    /// Returns all bands, the highest priority first.
+    fn bands(&self) -> impl Iterator<Item = (Reverse<i32>, &Band)> {
+        let high = self.others.range(..Reverse(0)).map(|(priority, band)| (*priority, band));
+        let low = self.others.range(Reverse(0)..).map(|(priority, band)| (*priority, band));
+        high.chain([(Reverse(0), &self.default)]).chain(low)
     }
 
     /// Starts to track priorities whose depth changes.
@@ -107,6 +119,7 @@ impl ReadyQueue {
     }
 
     /// Records that the depth of a priority has changed.
+    #[inline]
     pub(crate) fn note(&mut self, priority: i32) {
         if let Some(changed) = &mut self.changed
             && changed.last() != Some(&priority)
@@ -117,14 +130,25 @@ impl ReadyQueue {
 
     /// Returns when the oldest key among the fronts of the bands became dirty.
     pub(crate) fn oldest(&self) -> Option<Time> {
-        if self.bands.len() == 1 { self.bands.values().next()?.front() } else { Some(self.fronts.first()?.0) }
+        if self.others.is_empty() { self.default.front() } else { Some(self.fronts.first()?.0) }
     }
 
     /// Returns whether the order depends on the time.
+    #[inline]
     pub(crate) fn needs_time(&self) -> bool {
-        self.bands.len() > 1 || self.rules.ageing.is_some()
+        !self.others.is_empty() || self.rules.ageing.is_some()
     }
 
+    /// Returns the slots of at most `count` keys that are next, as far as that is simple to tell.
+    pub(crate) fn upcoming(&self, count: usize) -> impl Iterator<Item = Slot> {
+        let tickets = match &self.default.queue {
+            BandQueue::Plain(line) => Some(line.tickets.iter()),
+            BandQueue::Fair(_) => None,
+        };
+        tickets.into_iter().flatten().take(count).map(|ticket| ticket.slot)
+    }
+
+    #[inline]
     pub(crate) fn push(&mut self, slot: Slot, priority: i32, tenant: u64, since: Time) {
         self.reserve(slot, priority, true);
         let stamp = self.priorities_by_slot.get(slot as usize).map_or(0, |slot_priority| slot_priority.stamp);
@@ -162,11 +186,12 @@ impl ReadyQueue {
         true
     }
 
+    #[inline]
     pub(crate) fn pop(&mut self, now: Time) -> Option<(Ticket, i32)> {
         if self.len == 0 {
             return None;
         }
-        let priority = if self.bands.len() == 1 { 0 } else { self.choose(now)? };
+        let priority = if self.others.is_empty() { 0 } else { self.choose(now)? };
         let ticket = self.update(priority, |band, priorities_by_slot| {
             band.len -= 1;
             band.queue.pop(priorities_by_slot)
@@ -176,6 +201,7 @@ impl ReadyQueue {
     }
 
     /// Records the priority of a key: the highest of those given.
+    #[inline]
     pub(crate) fn reserve(&mut self, slot: Slot, priority: i32, is_first: bool) {
         // Most keys have the default priority, which is not stored.
         if priority == 0 && self.priorities_by_slot.len() <= slot as usize {
@@ -186,6 +212,7 @@ impl ReadyQueue {
     }
 
     /// Returns the recorded priority.
+    #[inline]
     pub(crate) fn reserved(&self, slot: Slot) -> i32 {
         self.priorities_by_slot.get(slot as usize).map_or(0, |slot_priority| slot_priority.priority)
     }
@@ -225,8 +252,8 @@ impl ReadyQueue {
 
     /// Returns the highest priority, with the gain of its first key by ageing.
     fn best(&self, now: Time) -> Option<Reverse<i32>> {
-        let mut filled = self.bands.iter().filter(|(_, band)| band.len > 0);
-        let Some(ageing) = self.rules.ageing else { return filled.next().map(|(priority, _)| *priority) };
+        let mut filled = self.bands().filter(|(_, band)| band.len > 0);
+        let Some(ageing) = self.rules.ageing else { return filled.next().map(|(priority, _)| priority) };
         let step = ageing.as_nanos().max(1);
         let mut best = None;
         for (priority, band) in filled {
@@ -234,32 +261,38 @@ impl ReadyQueue {
             let aged = i128::from(priority.0) + (waited / step) as i128;
             // Of equals, the first has the higher priority and less age.
             if best.is_none_or(|(_, highest)| aged > highest) {
-                best = Some((*priority, aged));
+                best = Some((priority, aged));
             }
         }
         best.map(|(priority, _)| priority)
     }
 
     /// Updates a band, and its front and depth.
+    #[inline]
     fn update<T>(&mut self, priority: i32, update: impl FnOnce(&mut Band, &[SlotPriority]) -> T) -> T {
-        let key = Reverse(priority);
-        if self.bands.len() == 1 && priority != 0 {
-            let default = self.bands.values().next().and_then(Band::front);
-            self.fronts.extend(default.map(|front| (front, Reverse(0))));
+        if priority == 0 && self.others.is_empty() {
+            let result = update(&mut self.default, &self.priorities_by_slot);
+            self.note(priority);
+            return result;
         }
-        let band = self.bands.entry(key).or_insert_with(|| Band::new(self.rules.fair));
+        if self.others.is_empty() {
+            self.fronts.extend(self.default.front().map(|front| (front, Reverse(0))));
+        }
+        let key = Reverse(priority);
+        let band = match priority {
+            0 => &mut self.default,
+            _ => self.others.entry(key).or_insert_with(|| Band::new(self.rules.fair)),
+        };
         let before = band.front();
         let result = update(band, &self.priorities_by_slot);
         let after = band.front();
         let is_empty = band.len == 0 && band.held == 0;
-        if self.bands.len() > 1 {
-            if before != after {
-                before.map(|front| self.fronts.remove(&(front, key)));
-                self.fronts.extend(after.map(|front| (front, key)));
-            }
-            if is_empty && priority != 0 && self.bands.len() > SPARE_BANDS {
-                self.bands.remove(&key);
-            }
+        if before != after {
+            before.map(|front| self.fronts.remove(&(front, key)));
+            self.fronts.extend(after.map(|front| (front, key)));
+        }
+        if is_empty && priority != 0 && self.others.len() >= SPARE_BANDS {
+            self.others.remove(&key);
         }
         self.note(priority);
         result
@@ -330,6 +363,7 @@ struct TicketQueue {
 }
 
 impl TicketQueue {
+    #[inline]
     fn pop(&mut self, priorities_by_slot: &[SlotPriority]) -> Option<Ticket> {
         let ticket = self.tickets.pop_front();
         self.clear_front(priorities_by_slot);

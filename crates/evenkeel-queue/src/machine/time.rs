@@ -23,25 +23,30 @@ impl Time {
         Time(seconds.saturating_add(u64::from(since_start.subsec_nanos()))).min(Self::LAST)
     }
 
+    #[inline]
     pub(crate) fn since_start(self) -> Duration {
         Duration::from_nanos(self.0)
     }
 
+    #[inline]
     pub(crate) fn from_ticks(ticks: u64) -> Time {
         Time(ticks.saturating_mul(TICK)).min(Self::LAST)
     }
 
     /// Returns the last tick that is not after this time.
+    #[inline]
     pub(crate) fn ticks(self) -> u64 {
         self.0 / TICK
     }
 
     /// Returns the first tick that is not before this time.
+    #[inline]
     pub(crate) fn ticks_up(self) -> u64 {
         self.0.div_ceil(TICK)
     }
 
     /// Returns the first tick after a wait, at most [`LAST`](Self::LAST); this time itself if the wait is zero.
+    #[inline]
     pub(crate) fn after(self, wait: Duration) -> Time {
         if wait.is_zero() {
             return self;
@@ -51,6 +56,7 @@ impl Time {
     }
 
     /// Returns the time since `earlier`.
+    #[inline]
     pub(crate) fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

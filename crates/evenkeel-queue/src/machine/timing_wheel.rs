@@ -42,11 +42,13 @@ impl TimingWheel {
         }
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// Returns the due time of the first key, or a little before if there are very many about that time.
+    #[inline]
     pub(crate) fn next_time(&self) -> Option<Time> {
         self.not_before
     }

@@ -1,6 +1,7 @@
 //! The contract of the queue, line by line.
 
 mod contract;
+mod deferred;
 mod delay;
 mod drain;
 mod fair;

@@ -2,10 +2,8 @@
 
 use std::collections::HashMap;
 
-use hashbrown::HashTable;
-
 use super::*;
-use crate::machine::index::{LARGE, TABLES};
+use crate::machine::index::{LARGE, TABLES, Table};
 
 struct Both {
     keys: Keys<u64>,
@@ -65,7 +63,7 @@ impl Both {
     /// Returns the number of allocated pages, and the capacity of the tables.
     fn size(&self) -> (usize, usize) {
         let pages = self.keys.pages.iter().filter(|page| page.blocks.capacity() > 0).count();
-        let room = self.keys.index.tables.iter().map(HashTable::capacity).sum();
+        let room = self.keys.index.tables.iter().map(Table::capacity).sum();
         (pages, room)
     }
 }

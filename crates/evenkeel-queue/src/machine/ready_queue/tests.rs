@@ -12,7 +12,7 @@ fn tickets(ready: &ReadyQueue) -> usize {
             tickets
         }
     };
-    ready.bands.values().map(in_queue).sum()
+    ready.bands().map(|(_, band)| in_queue(band)).sum()
 }
 
 fn ready(fair: bool) -> ReadyQueue {
@@ -46,7 +46,7 @@ fn void_tickets_stay_fewer_than_valid_ones() {
             }
             let live = inside.iter().flatten().count();
             assert_eq!(ready.len(), live);
-            let bound = 2 * live + FEW_VOID * ready.bands.len();
+            let bound = 2 * live + FEW_VOID * ready.bands().count();
             assert!(tickets(&ready) <= bound, "{} tickets for {live} keys", tickets(&ready));
         }
         while let Some((ticket, priority)) = ready.pop(Time::ZERO) {
@@ -66,7 +66,7 @@ fn a_repeatedly_raised_key_leaves_no_entries() {
         ready.push(1, i32::MIN, 1, Time::ZERO);
         for priority in -10_000..10_000 {
             ready.raise(1, priority, 1, Time::ZERO);
-            assert!(tickets(&ready) <= 2 + FEW_VOID && ready.bands.len() <= SPARE_BANDS + 2);
+            assert!(tickets(&ready) <= 2 + FEW_VOID && ready.bands().count() <= SPARE_BANDS + 2);
         }
         // Keys are added at the bottom and raised to the top repeatedly.
         for round in 0..10_000 {
@@ -90,8 +90,7 @@ fn memory_is_freed_when_there_are_no_keys() {
     assert_eq!(ready.priorities_by_slot.capacity(), 0);
     assert!(
         ready
-            .bands
-            .values()
-            .all(|band| matches!(&band.queue, BandQueue::Plain(line) if line.tickets.capacity() <= 1_024))
+            .bands()
+            .all(|(_, band)| matches!(&band.queue, BandQueue::Plain(line) if line.tickets.capacity() <= 1_024))
     );
 }
