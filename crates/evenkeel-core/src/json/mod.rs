@@ -4,6 +4,7 @@
 //! but returns only the requested values, as slices of the text. The path of an error is computed when the error occurs: the
 //! hot path keeps no record of its position in the tree.
 
+mod compact;
 mod error;
 #[cfg(feature = "internals")]
 mod internals;

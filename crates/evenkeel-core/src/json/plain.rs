@@ -22,7 +22,7 @@ pub(crate) fn plain_length(bytes: &[u8]) -> usize {
 /// Sets the high bit of each special byte. Bytes above the lowest special one may be marked wrongly, as the subtractions borrow
 /// from them; the caller uses the lowest only.
 #[inline]
-fn special_bytes(word: u64) -> u64 {
+pub(super) fn special_bytes(word: u64) -> u64 {
     let zero = |word: u64| word.wrapping_sub(ONES) & !word;
     let quote = zero(word ^ (ONES * b'"' as u64));
     let backslash = zero(word ^ (ONES * b'\\' as u64));

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use super::compact::{NotCompact, skip_compact};
 use super::{JsonError, JsonErrorKind, path_at, plain_length};
 
 /// The nesting limit of arrays and objects, the same as that of serde_json.
@@ -47,6 +48,8 @@ pub(crate) struct Scanner<'a> {
     text: &'a str,
     at: usize,
     depth: u8,
+    /// Errors have no path.
+    is_probe: bool,
 }
 
 type Result<T> = std::result::Result<T, JsonError>;
@@ -65,7 +68,12 @@ impl<'a> Scanner<'a> {
 
     /// Returns a scanner at the start of a text.
     pub(crate) fn of_str(text: &'a str) -> Self {
-        Scanner { text, at: 0, depth: 0 }
+        Scanner { text, at: 0, depth: 0, is_probe: false }
+    }
+
+    /// Returns a scanner at the start of a text that may be incomplete. Its errors have no path, which would cost another walk.
+    pub(crate) fn probe(text: &'a str) -> Self {
+        Scanner { is_probe: true, ..Self::of_str(text) }
     }
 
     /// Returns the type of the next value without reading it.
@@ -277,8 +285,20 @@ impl fmt::Debug for Scanner<'_> {
 
 /// The grammar.
 impl<'a> Scanner<'a> {
-    /// Skips one value without recursion. Each open bracket is a bit: 1 for an object, 0 for an array.
+    /// Skips one value.
     fn skip_value(&mut self) -> Result<()> {
+        match skip_compact(self.text.as_bytes(), self.at, u32::from(MAX_DEPTH - self.depth)) {
+            Ok(end) => {
+                self.at = end;
+                Ok(())
+            }
+            Err(NotCompact::Cut) if self.is_probe => Err(self.error(JsonErrorKind::UnexpectedEnd)),
+            Err(_) => self.skip_any_value(),
+        }
+    }
+
+    /// Skips one value without recursion. Each open bracket is a bit: 1 for an object, 0 for an array.
+    fn skip_any_value(&mut self) -> Result<()> {
         let base = self.depth;
         let mut objects: u128 = 0;
         loop {
@@ -345,22 +365,27 @@ impl<'a> Scanner<'a> {
     /// Reads the name of a member and the colon after it.
     fn member(&mut self) -> Result<Cow<'a, str>> {
         self.space();
-        let mut name = self.clone();
-        self.skip_member()?;
-        name.string()
+        let start = self.at + 1;
+        let (escaped, end) = self.skip_member()?;
+        let raw = self.slice(start, end);
+        if !escaped {
+            return Ok(Cow::Borrowed(raw));
+        }
+        unescape(raw).map(Cow::Owned).ok_or_else(|| self.error_at(start, JsonErrorKind::InvalidEscape))
     }
 
-    /// Skips the name of a member and the colon after it.
-    fn skip_member(&mut self) -> Result<()> {
+    /// Skips the name of a member and the colon after it. Returns whether the name contains escapes, and its end.
+    fn skip_member(&mut self) -> Result<(bool, usize)> {
         if self.next_byte()? != b'"' {
             return Err(self.unexpected("the name of a member"));
         }
-        self.skip_string()?;
+        let escaped = self.skip_string()?;
+        let end = self.at - 1;
         if self.next_byte()? != b':' {
             return Err(self.unexpected("':'"));
         }
         self.at += 1;
-        Ok(())
+        Ok((escaped, end))
     }
 
     /// Skips a string and returns whether it contains escapes.
@@ -490,7 +515,8 @@ impl<'a> Scanner<'a> {
 
     #[cold]
     fn error_at(&self, at: usize, kind: JsonErrorKind) -> JsonError {
-        JsonError::new(at as u64, path_at(self.text.as_bytes(), at), kind)
+        let path = if self.is_probe { String::new() } else { path_at(self.text.as_bytes(), at) };
+        JsonError::new(at as u64, path, kind)
     }
 }
 

@@ -24,11 +24,11 @@ mod delta_encoding;
 mod interner;
 mod word_index;
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use rapidhash::v3::rapidhash_v3;
 
-use self::delta_encoding::{DeltaBase, DeltaWriter};
+use self::delta_encoding::{BaseIndex, DeltaBase, DeltaWriter, MAX_EXPANSION};
 use self::interner::WeakInterner;
 use self::word_index::WordIndex;
 use crate::header::{Header, SharedHeader};
@@ -45,8 +45,6 @@ const WORTH_LEARNING: usize = 5;
 const FIRST: usize = 4;
 /// Objects smaller than this are not packed.
 const SMALLEST: usize = 256;
-/// The index of a leader has an entry for every so many bytes. That of a dictionary, which is used more often, has all.
-const SPARSE: usize = 8;
 
 /// Packs the objects of one kind.
 ///
@@ -118,11 +116,11 @@ pub(crate) struct FamilyLeader {
 #[derive(Clone)]
 pub(crate) enum Packed {
     /// Encoded against the dictionary.
-    Alone(Arc<Dictionary>, Arc<[u8]>),
+    Alone(Arc<Dictionary>, Box<[u8]>),
     /// Encoded against the dictionary, and the base of siblings.
     Leader(Arc<FamilyLeader>),
     /// Encoded against a leader.
-    Sibling(Arc<FamilyLeader>, Arc<[u8]>),
+    Sibling(Arc<FamilyLeader>, Box<[u8]>),
 }
 
 struct LearnedDictionary {
@@ -137,7 +135,7 @@ struct LearnedDictionary {
 struct RecentLeader {
     leader: Weak<FamilyLeader>,
     bytes: Vec<u8>,
-    index: WordIndex,
+    index: OnceLock<WordIndex>,
 }
 
 impl Packer {
@@ -185,16 +183,15 @@ impl Packer {
         let is_recent = |recent: &RecentLeader| std::ptr::eq(recent.leader.as_ptr(), Arc::as_ptr(&leader));
         if !self.recent.as_ref().is_some_and(is_recent) {
             let bytes = leader.unpack()?;
-            let mut index = self.recent.take().map(|recent| recent.index).unwrap_or_default();
-            index.reset(bytes.len() / SPARSE);
-            index.add(&bytes, 0, SPARSE);
-            self.recent = Some(RecentLeader { leader: Arc::downgrade(&leader), bytes, index });
+            self.recent = Some(RecentLeader { leader: Arc::downgrade(&leader), bytes, index: OnceLock::new() });
         }
         let RecentLeader { bytes, index, .. } = self.recent.as_ref()?;
         self.out.clear();
-        self.writer.write(DeltaBase { bytes, index }, &self.context, plain, &mut self.out);
+        let base = DeltaBase { bytes, index: BaseIndex::Sparse(index) };
+        self.writer.write(base, &self.context, plain, &mut self.out);
         // A leader that has little in common with the object is replaced by another.
-        (self.out.len() <= plain.len() / 4).then(|| Packed::Sibling(leader, self.out.as_slice().into()))
+        (self.out.len() <= plain.len() / 4 && is_readable(plain, &self.out))
+            .then(|| Packed::Sibling(leader, self.out.as_slice().into()))
     }
 
     /// Packs with the dictionary, and adds the object to it if worthwhile. An object with a family becomes its leader.
@@ -206,7 +203,7 @@ impl Packer {
             self.out.clear();
             self.writer.write(learned.base(), &self.context, plain, &mut self.out);
         }
-        if self.out.len() > plain.len() / 8 * 7 {
+        if self.out.len() > plain.len() / 8 * 7 || !is_readable(plain, &self.out) {
             return None;
         }
         let dictionary = Arc::clone(&learned.dictionary);
@@ -243,13 +240,13 @@ impl LearnedDictionary {
         let bytes: Box<[u8]> = [known, self.pending.as_slice()].concat().into();
         self.pending = Vec::new();
         self.index.reset(bytes.len());
-        self.index.add(&bytes, 0, 1);
+        self.index.add(&bytes, 0..bytes.len(), 1);
         self.dictionary = Arc::new(Dictionary { bytes });
         true
     }
 
     fn base(&self) -> DeltaBase<'_> {
-        DeltaBase { bytes: &self.dictionary.bytes, index: &self.index }
+        DeltaBase { bytes: &self.dictionary.bytes, index: BaseIndex::Dense(&self.index) }
     }
 }
 
@@ -286,6 +283,11 @@ impl Packed {
             Packed::Alone(_, packed) | Packed::Sibling(_, packed) => packed.len(),
         }
     }
+}
+
+/// Returns whether the encoding of a text is within the limit of the decoder.
+fn is_readable(plain: &[u8], encoded: &[u8]) -> bool {
+    plain.len() <= MAX_EXPANSION * encoded.len()
 }
 
 /// Returns the identity of an object, which the header contains and the payload need not repeat.

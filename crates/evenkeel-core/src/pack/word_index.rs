@@ -1,5 +1,7 @@
 //! [`WordIndex`]: finds words of eight bytes in a byte string.
 
+use std::ops::Range;
+
 use super::delta_encoding::word_at;
 use crate::decoded_cache::GOLDEN_RATIO;
 
@@ -21,10 +23,10 @@ impl WordIndex {
         self.shift = u64::BITS - bits;
     }
 
-    /// Adds the words at every `step`th byte, from a position on.
-    pub(super) fn add(&mut self, bytes: &[u8], from: usize, step: usize) {
-        let mut at = from;
-        while let Some(word) = word_at(bytes, at) {
+    /// Adds the words that start at every `step`th byte of a range.
+    pub(super) fn add(&mut self, bytes: &[u8], range: Range<usize>, step: usize) {
+        let mut at = range.start;
+        while let Some(word) = word_at(bytes, at).filter(|_| at < range.end) {
             let slot = self.slot(word);
             // Positions beyond 4 GiB are not indexed.
             if let (Some(entry), Ok(position)) = (self.positions.get_mut(slot), u32::try_from(at + 1)) {

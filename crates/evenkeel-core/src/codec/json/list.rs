@@ -267,7 +267,7 @@ impl JsonListDecoder {
 
 /// Returns the header of the object at the start of a text, and the length of the object.
 fn header_of(text: &str) -> Option<(Header, usize)> {
-    let mut scanner = Scanner::of_str(text);
+    let mut scanner = Scanner::probe(text);
     let header = Header::scan(&mut scanner).ok()?;
     Some((header, scanner.offset()))
 }

@@ -78,7 +78,7 @@ type ObjectEvent = (WatchEventType, Header, Range<usize>);
 /// Reads the event at the start of a text, and returns it with its length. Returns `None` for a bookmark, an error, and anything
 /// out of the ordinary: [`read_event`] handles those.
 fn read_object_event(text: &str) -> Option<(ObjectEvent, usize)> {
-    let mut scanner = Scanner::of_str(text);
+    let mut scanner = Scanner::probe(text);
     let members = EventMembers::scan(&mut scanner).ok()?;
     let event = WatchEventType::of(&members.event?)?;
     let header = members.header?.and_then(Header::named).ok()?;

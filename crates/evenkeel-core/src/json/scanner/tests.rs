@@ -56,6 +56,16 @@ fn errors_have_their_position() {
 }
 
 #[test]
+fn a_probe_of_a_text_cut_anywhere_fails_without_a_path() {
+    let text = r#"{"a":{"b":[1,{"c":"x\"\u0041"},true,null,[],{}]},"d":-1.5e3}"#;
+    for length in 0..text.len() {
+        let error = Scanner::probe(&text[..length]).skip().unwrap_err();
+        assert_eq!(error.path(), "", "cut at {length}");
+    }
+    assert_eq!(Scanner::probe(text).skip().unwrap(), text);
+}
+
+#[test]
 fn sec_43_depth_is_limited_to_128() {
     for (open, close) in [("[", "]"), (r#"{"a":"#, "}")] {
         let nest = |depth: usize| format!("{}1{}", open.repeat(depth), close.repeat(depth));

@@ -1,26 +1,42 @@
 use proptest::prelude::*;
 
+use super::literals::LiteralRun;
 use super::*;
 
-fn indexed(bytes: &[u8], step: usize) -> WordIndex {
-    let mut index = WordIndex::default();
-    index.reset(bytes.len() / step);
-    index.add(bytes, 0, step);
-    index
+/// Encodes against a similar object.
+fn written(base: &[u8], context: &[u8], text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let index = BaseIndex::Sparse(&OnceLock::new());
+    DeltaWriter::default().write(DeltaBase { bytes: base, index }, context, text, &mut out);
+    out
 }
 
-fn written(base: &[u8], context: &[u8], text: &[u8]) -> Vec<u8> {
-    let index = indexed(base, 8);
-    let mut out = Vec::new();
-    DeltaWriter::default().write(DeltaBase { bytes: base, index: &index }, context, text, &mut out);
+/// Encodes against a dictionary.
+fn written_densely(base: &[u8], context: &[u8], text: &[u8]) -> Vec<u8> {
+    let (mut index, mut out) = (WordIndex::default(), Vec::new());
+    index.reset(base.len());
+    index.add(base, 0..base.len(), 1);
+    DeltaWriter::default().write(DeltaBase { bytes: base, index: BaseIndex::Dense(&index) }, context, text, &mut out);
     out
 }
 
 #[track_caller]
 fn comes_back(base: &[u8], context: &[u8], text: &[u8]) -> usize {
+    let dense = written_densely(base, context, text);
+    assert_eq!(read(base, [context, b""], &dense).as_deref(), Some(text));
     let out = written(base, context, text);
     assert_eq!(read(base, [context, b""], &out).as_deref(), Some(text));
     out.len()
+}
+
+/// Digits that look random; the same every time.
+fn random(length: usize, digits: &[u8]) -> String {
+    let mut dice = length as u64;
+    let digit = |_| {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(digits[(dice >> 33) as usize % digits.len()])
+    };
+    (0..length).map(digit).collect()
 }
 
 const BASE: &[u8] = br#"{"metadata":{"name":"web-6f7d9-abcde","uid":"0f7d1c52"},"spec":{"nodeName":"node-17","containers":[{"name":"web"}]}}"#;
@@ -53,18 +69,67 @@ fn values_of_the_context_are_not_repeated() {
 
 #[test]
 fn hexadecimal_digits_take_half_the_space() {
-    for length in [15_usize, 16, 17, 64, 126, 127, 128, 129, 1001] {
-        let mut dice = 1_u64;
-        let hex: String = (0..length)
-            .map(|_| {
-                dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                char::from_digit((dice >> 60) as u32, 16).unwrap()
-            })
-            .collect();
+    for length in [15_usize, 16, 17, 64, 94, 95, 96, 126, 127, 128, 129, 1001] {
+        let hex = random(length, b"0123456789abcdef");
         let size = comes_back(b"", b"", hex.as_bytes());
         let room = if length < 16 { length } else { length.div_ceil(2) + 1 };
         assert!(size <= room + 14, "{length}: {size}");
     }
+}
+
+#[test]
+fn base64_takes_three_quarters_of_the_space() {
+    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for length in [31_usize, 32, 35, 400, 4001] {
+        let text = format!(r#"{{"data":"{}=="}}"#, random(length, DIGITS));
+        let size = comes_back(b"", b"", text.as_bytes());
+        let room = if length < 32 { length } else { length / 4 * 3 + 3 };
+        assert!(size <= room + 32, "{length}: {size}");
+    }
+}
+
+const UID: &str = "8b1d6f0e-5a3c-4c1b-9a53-0d6e1a2b3c4d";
+
+#[test]
+fn a_uid_takes_sixteen_bytes_wherever_it_differs_from_the_base() {
+    let text = |uid: &str| format!(r#"{{"metadata":{{"uid":"{uid}","name":"a-name-of-some-length"}}}}"#);
+    let base = text(UID);
+    for other in [
+        "1a2b3c4d-0d6e-4f00-8a11-f0e5a3c4c1b9",
+        // The first and the last digits are those of the base.
+        "8b1a3c4d-0d6e-4f00-8a11-f0e5a3c4cc4d",
+        "8b1d6f04-0d6e-4f00-8a11-f0e5a3c4c1b9",
+    ] {
+        let size = comes_back(base.as_bytes(), b"", text(other).as_bytes());
+        assert!(size <= 16 + 16, "{other}: {size}");
+    }
+    for almost in [UID.to_uppercase(), UID.replace("-5a3c", "-5a3"), UID.replace('-', "0")] {
+        comes_back(base.as_bytes(), b"", text(&almost).as_bytes());
+    }
+}
+
+#[test]
+fn a_uid_is_found_inside_of_other_literals() {
+    let text = format!("zzzz!{UID}!zzzz");
+    let whole = 0..text.len();
+    let found = LiteralRun::next(text.as_bytes(), 0, whole.clone(), text.len());
+    assert_eq!(found, Some(LiteralRun::Uuid { range: 5..41, skipped: 0 }));
+    assert_eq!(
+        LiteralRun::next(text.as_bytes(), 9, 9..text.len(), text.len()),
+        Some(LiteralRun::Uuid { range: 9..41, skipped: 4 })
+    );
+    assert_eq!(LiteralRun::next(text.as_bytes(), 0, 9..text.len(), text.len()), None, "its start is a literal already");
+    assert_eq!(LiteralRun::next(text.as_bytes(), 0, 5..39, 40), None, "it ends after the limit");
+}
+
+#[test]
+fn repeated_parts_of_a_text_are_copied() {
+    let element =
+        |number: usize| format!(r#"{{"address":"10.64.{number}.7","kind":"Pod","namespace":"prod","zone":"eu-1a"}},"#);
+    let text: String = (10..90).map(element).collect();
+    let size = written_densely(b"", b"", text.as_bytes()).len();
+    assert!(size < element(10).len() + 80 * 12, "{size}");
+    comes_back(b"", b"", text.as_bytes());
 }
 
 #[test]
@@ -98,6 +163,8 @@ fn texts() -> impl Strategy<Value = (Vec<u8>, Vec<u8>, Vec<u8>)> {
     let piece = prop_oneof![
         "[a-z]{1,12}".prop_map(String::into_bytes),
         "[0-9a-f]{10,40}".prop_map(String::into_bytes),
+        "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}".prop_map(String::into_bytes),
+        "[A-Za-z0-9+/]{20,60}".prop_map(String::into_bytes),
         prop::collection::vec(any::<u8>(), 0..40),
         Just(BASE.to_vec()),
     ];
@@ -114,9 +181,10 @@ fn texts() -> impl Strategy<Value = (Vec<u8>, Vec<u8>, Vec<u8>)> {
 proptest! {
     #[test]
     fn every_text_round_trips((base, context, text) in texts()) {
-        let out = written(&base, &context, &text);
-        prop_assert_eq!(read(&base, [&[], &context], &out), Some(text.clone()));
-        prop_assert!(out.len() <= text.len() + text.len() / 16 + 24, "{} became {}", text.len(), out.len());
+        for out in [written(&base, &context, &text), written_densely(&base, &context, &text)] {
+            prop_assert_eq!(read(&base, [&[], &context], &out), Some(text.clone()));
+            prop_assert!(out.len() <= text.len() + text.len() / 16 + 24, "{} became {}", text.len(), out.len());
+        }
     }
 
     #[test]
