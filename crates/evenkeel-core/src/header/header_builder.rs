@@ -1,7 +1,8 @@
 //! [`HeaderBuilder`]: builds a header from any format.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::cell::RefCell;
+use std::sync::{Arc, Weak};
 
 use super::{ABSENT, Header, NO_GENERATION, OwnerSpans, SharedHeader, Span};
 use crate::key::ObjectKey;
@@ -21,6 +22,27 @@ pub(crate) struct HeaderBuilder<'a> {
     labels: Vec<(Span, Span)>,
     finalizers: Vec<Span>,
     owners: Vec<OwnerSpans>,
+    /// The shared part of the header before this one.
+    last: Weak<SharedHeader>,
+}
+
+/// What one builder leaves to the next one on its thread: empty buffers, and the last shared header. Siblings arrive in a row, so
+/// most headers need no allocation for what they share.
+#[derive(Default)]
+struct SpareBuffers {
+    texts: String,
+    labels: Vec<(Span, Span)>,
+    finalizers: Vec<Span>,
+    owners: Vec<OwnerSpans>,
+    last: Weak<SharedHeader>,
+}
+
+/// Larger buffers are not kept.
+const MAX_KEPT_TEXTS: usize = 16 << 10;
+const MAX_KEPT_SPANS: usize = 256;
+
+thread_local! {
+    static SPARE: RefCell<SpareBuffers> = RefCell::default();
 }
 
 /// Builds an owner reference.
@@ -40,6 +62,7 @@ pub(crate) struct DuplicateLabel;
 
 impl Default for HeaderBuilder<'_> {
     fn default() -> Self {
+        let spare = SPARE.try_with(|spare| std::mem::take(&mut *spare.borrow_mut())).unwrap_or_default();
         HeaderBuilder {
             name: None,
             namespace: None,
@@ -48,12 +71,13 @@ impl Default for HeaderBuilder<'_> {
             creation_timestamp: None,
             deletion_timestamp: None,
             generation: None,
-            texts: String::with_capacity(256),
+            texts: spare.texts,
             api_version: Span::NONE,
             kind: Span::NONE,
-            labels: Vec::new(),
-            finalizers: Vec::new(),
-            owners: Vec::new(),
+            labels: spare.labels,
+            finalizers: spare.finalizers,
+            owners: spare.owners,
+            last: spare.last,
         }
     }
 }
@@ -69,20 +93,53 @@ impl HeaderBuilder<'_> {
             // Decoders limit objects far below 4 GiB.
             *slot = u32::try_from(end).unwrap_or(ABSENT);
         }
-        Header {
+        let header = Header {
             key: ObjectKey::new(self.namespace.as_deref(), self.name.as_deref().unwrap_or_default()),
             own: own.concat().into_boxed_str(),
             ends,
             generation: self.generation.unwrap_or(NO_GENERATION),
-            shared: Arc::new(SharedHeader {
-                texts: self.texts.into_boxed_str(),
+            shared: self.shared(),
+        };
+        self.leave_buffers(&header.shared);
+        header
+    }
+
+    /// Returns the part that objects share, which may be that of the object before.
+    fn shared(&self) -> Arc<SharedHeader> {
+        let is_equal = |last: &Arc<SharedHeader>| {
+            *last.texts == *self.texts
+                && last.api_version == self.api_version
+                && last.kind == self.kind
+                && *last.labels == *self.labels
+                && *last.finalizers == *self.finalizers
+                && *last.owners == *self.owners
+        };
+        self.last.upgrade().filter(is_equal).unwrap_or_else(|| {
+            Arc::new(SharedHeader {
+                texts: self.texts.as_str().into(),
                 api_version: self.api_version,
                 kind: self.kind,
-                labels: self.labels.into_boxed_slice(),
-                finalizers: self.finalizers.into_boxed_slice(),
-                owners: self.owners.into_boxed_slice(),
-            }),
+                labels: self.labels.as_slice().into(),
+                finalizers: self.finalizers.as_slice().into(),
+                owners: self.owners.as_slice().into(),
+            })
+        })
+    }
+
+    /// Leaves the buffers to the next builder.
+    fn leave_buffers(mut self, shared: &Arc<SharedHeader>) {
+        let spans = self.labels.capacity().max(self.finalizers.capacity()).max(self.owners.capacity());
+        if self.texts.capacity() > MAX_KEPT_TEXTS || spans > MAX_KEPT_SPANS {
+            return;
         }
+        self.texts.clear();
+        self.labels.clear();
+        self.finalizers.clear();
+        self.owners.clear();
+        let HeaderBuilder { texts, labels, finalizers, owners, .. } = self;
+        let spare = SpareBuffers { texts, labels, finalizers, owners, last: Arc::downgrade(shared) };
+        // While the thread ends there is no next builder.
+        let _ = SPARE.try_with(|kept| *kept.borrow_mut() = spare);
     }
 
     pub(crate) fn has_api_version(&self) -> bool {

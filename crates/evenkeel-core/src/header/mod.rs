@@ -139,7 +139,8 @@ impl Header {
 
     /// Returns an error unless the header has a name.
     pub(crate) fn named(self) -> Result<Self, DecodeError> {
-        if self.key.name().is_empty() {
+        // Only a key that is empty or ends in a slash can have an empty name.
+        if matches!(self.key.as_bytes().last(), None | Some(b'/')) && self.key.name().is_empty() {
             return Err(DecodeError::NoName { kind: self.kind().map(Into::into) });
         }
         Ok(self)

@@ -100,7 +100,7 @@ fn read_metadata<'a>(builder: &mut HeaderBuilder<'a>, bytes: &'a [u8]) -> Result
             }
             meta::LABELS => {
                 let (key, value) = entry(value).map_err(|fault| fault.in_field("labels"))?;
-                builder.add_label(&String::from_utf8_lossy(key), &String::from_utf8_lossy(value));
+                builder.add_label(&lossy(key), &lossy(value));
                 has_labels = true;
             }
             meta::OWNER_REFERENCES => {
@@ -138,7 +138,13 @@ fn owner(value: Wire<'_>) -> Result<OwnerBuilder<'_>, BoxedError> {
 
 /// Converts a string, which need not be UTF-8: Go does not check, and its JSON replaces invalid sequences as this does.
 fn text(value: Wire<'_>) -> Result<Cow<'_, str>, BoxedError> {
-    Ok(String::from_utf8_lossy(value.bytes()?))
+    value.bytes().map(lossy)
+}
+
+/// Does what [`String::from_utf8_lossy`] does, faster for what is UTF-8.
+#[inline]
+fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 /// Returns the key and value of an entry of a string map. Absent ones are empty.

@@ -100,3 +100,29 @@ fn selectors_match_headers_directly() {
     let selected = |text| crate::LabelSelector::parse(text).unwrap().matches(|key| header.label(key));
     assert!(selected("z=1,!b") && !selected("z=2"));
 }
+
+#[test]
+fn siblings_in_a_row_share_what_they_have_in_common() {
+    let header = |name: &str, app: &str| {
+        let json = format!(r#"{{"kind":"Pod","metadata":{{"name":"{name}","labels":{{"app":"{app}","tier":"web"}}}}}}"#);
+        Header::from_json(json.as_bytes()).unwrap()
+    };
+    let (one, two, other, again) = (header("a", "x"), header("b", "x"), header("c", "y"), header("d", "x"));
+    assert!(Arc::ptr_eq(one.shared(), two.shared()));
+    assert_eq!((other.label("app"), other.label("tier")), (Some("y"), Some("web")));
+    assert!(!Arc::ptr_eq(two.shared(), other.shared()));
+    assert!(**again.shared() == **one.shared());
+    // A malformed object leaves nothing behind.
+    assert!(Header::from_json(br#"{"metadata":{"name":"e","labels":{"app":"z","app":"z"}}}"#).is_err());
+    assert_eq!(header("f", "x").labels().collect::<Vec<_>>(), [("app", "x"), ("tier", "web")]);
+}
+
+#[test]
+fn only_a_name_that_is_empty_is_missing() {
+    let named = |namespace: &str, name: &str| {
+        let json = format!(r#"{{"metadata":{{"namespace":"{namespace}","name":"{name}"}}}}"#);
+        Header::from_json(json.as_bytes()).unwrap().named().is_ok()
+    };
+    assert!(named("ns", "a") && named("", "a") && named("ns", "a/"));
+    assert!(!named("ns", "") && !named("", ""));
+}

@@ -182,7 +182,9 @@ impl Packer {
         let leader = self.leaders.get(family?).filter(|leader| leader.format == format)?;
         let is_recent = |recent: &RecentLeader| std::ptr::eq(recent.leader.as_ptr(), Arc::as_ptr(&leader));
         if !self.recent.as_ref().is_some_and(is_recent) {
-            let bytes = leader.unpack()?;
+            // The checksum is that of the sibling: a damaged leader unpacks the same way the next time, or the sibling is damaged.
+            let buffer = self.recent.take().map(|recent| recent.bytes).unwrap_or_default();
+            let bytes = leader.unpack_unchecked(buffer)?;
             self.recent = Some(RecentLeader { leader: Arc::downgrade(&leader), bytes, index: OnceLock::new() });
         }
         let RecentLeader { bytes, index, .. } = self.recent.as_ref()?;
@@ -256,6 +258,12 @@ impl FamilyLeader {
         delta_encoding::read(&self.dictionary.bytes, [context, &[]], packed)
     }
 
+    /// Unpacks into a buffer, without a look at the checksum.
+    fn unpack_unchecked(&self, buffer: Vec<u8>) -> Option<Vec<u8>> {
+        let (context, packed) = self.parts()?;
+        delta_encoding::read_unchecked(&self.dictionary.bytes, [context, &[]], packed, buffer)
+    }
+
     /// Returns the context and the packed bytes.
     fn parts(&self) -> Option<(&[u8], &[u8])> {
         self.bytes.split_at_checked(self.context)
@@ -269,8 +277,7 @@ impl Packed {
             Packed::Leader(leader) => leader.unpack(),
             Packed::Alone(dictionary, packed) => delta_encoding::read(&dictionary.bytes, context(header), packed),
             Packed::Sibling(leader, packed) => {
-                let (theirs, leading) = leader.parts()?;
-                let base = delta_encoding::read_unchecked(&leader.dictionary.bytes, [theirs, &[]], leading)?;
+                let base = leader.unpack_unchecked(Vec::new())?;
                 delta_encoding::read(&base, context(header), packed)
             }
         }

@@ -86,6 +86,14 @@ impl<'de> Reader<'de> {
     /// (groups, 32 bits).
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<(u32, Wire<'de>)>, BoxedError> {
+        // Most fields are short strings and messages with a small number.
+        if let [tag @ 0x08..=0x7F, length @ 0..=0x7F, rest @ ..] = self.rest
+            && tag & 7 == BYTES
+            && let Some((bytes, rest)) = rest.split_at_checked(usize::from(*length))
+        {
+            self.rest = rest;
+            return Ok(Some((u32::from(tag >> 3), Wire::Bytes(bytes))));
+        }
         while !self.rest.is_empty() {
             let (number, wire_type) = self.tag()?;
             if matches!(wire_type, VARINT | FIXED64 | BYTES) {

@@ -8,14 +8,19 @@ use super::{
 
 /// Decodes a text, and returns `None` if it does not match its checksum.
 pub(in crate::pack) fn read(base: &[u8], context: [&[u8]; 2], written: &[u8]) -> Option<Vec<u8>> {
-    let text = read_unchecked(base, context, written)?;
+    let text = read_unchecked(base, context, written, Vec::new())?;
     let mut from = written;
     let (_, _) = (get(&mut from)?, get(&mut from)?);
     (checksum(&text).to_le_bytes() == *from.first_chunk::<4>()?).then_some(text)
 }
 
-/// Decodes a text that is the base of another one, which has its own checksum.
-pub(in crate::pack) fn read_unchecked(base: &[u8], context: [&[u8]; 2], mut written: &[u8]) -> Option<Vec<u8>> {
+/// Decodes a text that is the base of another one, which has its own checksum. The text replaces the contents of `buffer`.
+pub(in crate::pack) fn read_unchecked(
+    base: &[u8],
+    context: [&[u8]; 2],
+    mut written: &[u8],
+    buffer: Vec<u8>,
+) -> Option<Vec<u8>> {
     // A damaged length must not cause a large allocation.
     let most = MAX_EXPANSION.saturating_mul(base.len() + written.len());
     let from = &mut written;
@@ -26,7 +31,9 @@ pub(in crate::pack) fn read_unchecked(base: &[u8], context: [&[u8]; 2], mut writ
     let mut few = [0; 512];
     let mut many = Vec::new();
     let context = join(context, &mut few, &mut many);
-    let text = Vec::with_capacity(length.min(2 * (base.len() + literals.len()) + 64));
+    let mut text = buffer;
+    text.clear();
+    text.reserve_exact(length.min(2 * (base.len() + literals.len()) + 64));
     DeltaReader { base, context, literals, steps, cursor: 0, text, length }.read()
 }
 
