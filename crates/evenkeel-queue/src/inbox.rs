@@ -81,10 +81,16 @@ impl<K> Inbox<K> {
         }
     }
 
+    /// Returns whether there are calls, as far as this thread knows.
+    #[inline]
+    pub(crate) fn has_calls(&self) -> bool {
+        self.has_calls.load(Ordering::Relaxed)
+    }
+
     /// Moves all calls to `calls`, which is empty.
     #[inline]
     pub(crate) fn take(&self, calls: &mut Vec<DeferredCall<K>>) {
-        if self.has_calls.load(Ordering::Relaxed) {
+        if self.has_calls() {
             self.empty(&mut self.lock(), calls);
         }
     }

@@ -22,8 +22,9 @@
 //! - [`metrics`]: the metrics, under client-go's names.
 //! - `compat`: ports of client-go tools that few programs need, with the feature `compat`.
 //!
-//! The queue is a sans-IO state machine (the private module `machine`) behind one lock; waiting workers keep the timers. The
-//! crate works with any kind of key and knows nothing of Kubernetes.
+//! The queue is a sans-IO state machine (the private module `machine`) behind one lock; waiting workers keep the timers. While no
+//! worker waits, adds are left in an inbox, which the next call applies first. The crate works with any kind of key and knows
+//! nothing of Kubernetes.
 // The ports have no callers in this crate.
 #![cfg_attr(not(feature = "compat"), allow(dead_code, unused_imports, unreachable_pub))]
 
@@ -65,7 +66,8 @@ pub use queue::{AddOptions, DrainDelayed, LOW_PRIORITY, QueueStats, WeakQueue, W
 /// The bounds of a key: comparable, hashable, cloneable, sendable and printable in logs.
 ///
 /// A key is cloned once for each hand-out, and once if it fails before it was ever added. The queue compares, hashes and clones
-/// keys under its lock: these must be quick and must not call the queue. Keys are dropped without the lock.
+/// keys under its lock: these must be quick and must not call the queue. Keys are dropped without the lock. A comparison may run
+/// on the thread of a later call; if it panics there, the key is not added, and the panic is logged.
 pub trait Key: Clone + Eq + Hash + Debug + Send + Sync + 'static {}
 
 impl<K: Clone + Eq + Hash + Debug + Send + Sync + 'static> Key for K {}

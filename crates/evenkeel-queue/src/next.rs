@@ -76,7 +76,7 @@ impl<K: Key> Drop for NextItem<'_, K> {
 /// Blocks the thread until a key is ready.
 pub(crate) fn next_blocking<K: Key>(shared: &Arc<Shared<K>>) -> Option<Item<K>> {
     // A waker costs an allocation, which a worker that finds a key does not need.
-    if let Some(taken) = shared.try_take() {
+    if let Some(taken) = shared.take_or_spin() {
         return Some(Item::new(shared, taken));
     }
     let waker = Waker::from(std::sync::Arc::new(Unpark(thread::current())));

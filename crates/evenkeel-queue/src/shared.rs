@@ -1,5 +1,7 @@
 //! The state that all handles of a queue share: the machine behind a lock, and the waiting workers.
 
+mod plain_path;
+
 use std::any::Any;
 use std::hash::{BuildHasher, Hash};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,20 +15,21 @@ use rapidhash::quality::RandomState;
 use crate::Key;
 use crate::builder::DEFAULT_BACKOFF;
 use crate::clock::Clock;
-use crate::inbox::{DeferredCall, Inbox, Left};
+use crate::inbox::{DeferredCall, Inbox};
 use crate::limiter::RateLimiter;
-use crate::machine::keys::Slot;
 use crate::machine::time::Time;
-use crate::machine::{Failed, MachineSettings, QueueMachine, Run, TakeResult, TakenKey};
+use crate::machine::{Failed, MachineSettings, QueueMachine, TakeResult, TakenKey};
 use crate::metrics::{PublishedMetrics, QueueMetrics};
 use crate::observer::Observer;
-use crate::sync::{Mutex, MutexGuard, lock, try_lock};
+use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, lock};
 use crate::waiters::{WaiterId, Waiters, Wake};
 
 pub(crate) struct Shared<K> {
     pub(crate) name: Option<Box<str>>,
     state: Padded<Mutex<QueueState<K>>>,
     inbox: Inbox<K>,
+    /// Set when a key is ready for the spinning thread, or the queue is over.
+    calls_spinner: AtomicBool,
     /// Whether the inbox is ever open: no call of the queue needs the time, and adds call no function of the user.
     is_plain: bool,
     pub(crate) limiter: Box<dyn RateLimiter<K>>,
@@ -49,6 +52,8 @@ pub(crate) struct QueueState<K> {
     /// The latest time passed to the machine.
     latest: Time,
     is_inbox_open: bool,
+    /// Whether a blocking worker spins. It takes the next key, so that no waiter is called for it.
+    is_spinning: bool,
     /// Calls taken from the inbox. Empty between calls; its memory is reused.
     deferred: Vec<DeferredCall<K>>,
     /// Deferred calls that panicked since the last report.
@@ -98,13 +103,14 @@ impl<K: Key> Shared<K> {
             published: PublishedMetrics::default(),
             latest: Time::ZERO,
             is_inbox_open: false,
+            is_spinning: false,
             deferred: Vec::new(),
             panicked: 0,
         };
         let begun = clock.now();
         let (state, observers) = (Padded(Mutex::new(state)), Arc::new(Observers::new()));
-        let inbox = Inbox::new();
-        Shared { name, state, inbox, is_plain, limiter, clock, begun, hasher, metrics, observers }
+        let (inbox, calls_spinner) = (Inbox::new(), AtomicBool::new(false));
+        Shared { name, state, inbox, calls_spinner, is_plain, limiter, clock, begun, hasher, metrics, observers }
     }
 
     /// Returns the name for logs.
@@ -122,59 +128,6 @@ impl<K: Key> Shared<K> {
     /// Runs a function on the state.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&mut QueueState<K>) -> T) -> T {
         self.update(false, |state, _| look(state))
-    }
-
-    /// Adds a key with the default priority.
-    #[inline]
-    pub(crate) fn add(&self, hash: u64, key: K) {
-        if let DeferredCall::Add { hash, key } = match self.inbox.leave(DeferredCall::Add { hash, key }) {
-            Left::Refused(call) => call,
-            left => return self.apply_some(left),
-        } {
-            _ = self.change(false, |machine, now| machine.add(hash, key, 0, now));
-        }
-    }
-
-    /// Ends a run; `forgets` if the failures are cleared. Returns the duration of the run, if the queue keeps times.
-    #[inline]
-    pub(crate) fn finish(&self, slot: Slot, run: Run, forgets: bool) -> Option<Duration> {
-        let finish = |state: &mut QueueState<K>, now| {
-            if forgets {
-                state.machine.forget_slot(slot);
-            }
-            state.machine.finish(slot, run, now)
-        };
-        // Queues that are not plain wait for the lock. For the others, the next holder does the work if there is one already.
-        if self.is_plain {
-            if let Some(state) = try_lock(&self.state.0) {
-                drop(self.enter(state, None).run(finish));
-                return None;
-            }
-            match self.inbox.leave(DeferredCall::Finish { slot, run, forgets }) {
-                Left::Refused(_) => {}
-                left => {
-                    self.apply_some(left);
-                    return None;
-                }
-            }
-        }
-        // The key is dropped without the lock.
-        let (took, _key) = self.update(false, finish);
-        self.metrics.is_some().then_some(took)
-    }
-
-    /// Applies deferred calls, if they have become many.
-    #[inline]
-    fn apply_some(&self, left: Left<K>) {
-        match left {
-            Left::Behind | Left::Refused(_) => {}
-            Left::Many => {
-                if let Some(state) = try_lock(&self.state.0) {
-                    self.enter(state, None).run(|_, _| {});
-                }
-            }
-            Left::Full => self.update(false, |_, _| {}),
-        }
     }
 
     /// Runs a function on the machine and wakes the waiters that it concerns. If `timed`, the clock is read even if the machine
@@ -233,14 +186,6 @@ impl<K: Key> Shared<K> {
             }
         }
         NextPoll::Busy
-    }
-
-    /// Takes a key. If none is ready, the inbox is closed, so that the caller can wait.
-    fn take_or_close(&self, state: &mut QueueState<K>, now: Time) -> TakeResult<K> {
-        match state.machine.take(now) {
-            TakeResult::Empty if self.close_inbox(state, now) => state.machine.take(now),
-            taken => taken,
-        }
     }
 
     /// Takes a key if one is ready.
@@ -317,21 +262,10 @@ impl<K: Key> Shared<K> {
             }
             if state.is_inbox_open {
                 self.inbox.take(&mut state.deferred);
-                apply_deferred(state, update.now);
+                plain_path::apply_deferred(state, update.now);
             }
         }
         update
-    }
-
-    /// Closes the inbox, if it is open. Returns whether calls were left in it, which are applied now.
-    fn close_inbox(&self, state: &mut QueueState<K>, now: Time) -> bool {
-        if !std::mem::take(&mut state.is_inbox_open) {
-            return false;
-        }
-        self.inbox.close(&mut state.deferred);
-        let has_calls = !state.deferred.is_empty();
-        apply_deferred(state, now);
-        has_calls
     }
 
     /// Wakes waiters and drops removed keys, after the lock is released: wakers and destructors are user code.
@@ -341,17 +275,14 @@ impl<K: Key> Shared<K> {
         // Declared after `wake`, and so released before it, should reporting panic.
         let mut state = state;
         if self.is_plain {
-            let opens = state.machine.is_running() && state.waiters.is_empty() && !state.machine.needs_time();
-            if !opens {
-                self.close_inbox(&mut state, now);
-            } else if !state.is_inbox_open {
-                self.inbox.open();
-                state.is_inbox_open = true;
-            }
+            self.open_or_close_inbox(&mut state, now);
         }
-        let QueueState { machine, waiters, drainers, published, panicked, .. } = &mut *state;
+        let QueueState { machine, waiters, drainers, published, is_spinning, panicked, .. } = &mut *state;
+        if *is_spinning && (machine.len() > 0 || machine.is_over()) {
+            self.calls_spinner.store(true, Ordering::Relaxed);
+        }
         if !waiters.is_empty() || !drainers.is_empty() {
-            call_waiters(machine, waiters, drainers, &mut wake);
+            call_waiters(machine, waiters, drainers, usize::from(*is_spinning), &mut wake);
         }
         if let Some(metrics) = &self.metrics {
             metrics.publish(machine, published);
@@ -364,11 +295,6 @@ impl<K: Key> Shared<K> {
         if panicked > 0 {
             self.report_panics(panicked);
         }
-    }
-
-    #[cold]
-    fn report_panics(&self, calls: usize) {
-        tracing::error!(queue = self.name(), calls, "key panicked when it was compared; its add is lost");
     }
 
     /// Ignores poisoning: only user code can panic under the lock, and the machine's invariants hold whenever it is called.
@@ -386,34 +312,25 @@ impl<K> Drop for Shared<K> {
     }
 }
 
-/// Calls the waiters that the state of the machine concerns.
+/// Calls the waiters that the state of the machine concerns. `spinning` workers take keys without being called.
 #[inline(never)]
-fn call_waiters<K: Key>(machine: &QueueMachine<K>, waiters: &mut Waiters, drainers: &mut Waiters, wake: &mut Wake) {
+fn call_waiters<K: Key>(
+    machine: &QueueMachine<K>,
+    waiters: &mut Waiters,
+    drainers: &mut Waiters,
+    spinning: usize,
+    wake: &mut Wake,
+) {
     if machine.is_over() {
         waiters.call_all(wake);
         if machine.is_drained() || machine.is_shut_down() {
             drainers.call_all(wake);
         }
     } else {
-        waiters.call(machine.len(), machine.next_wake(), wake);
+        waiters.call(machine.len().saturating_sub(spinning), machine.next_wake(), wake);
         if machine.is_shut_down() {
             drainers.call_all(wake);
         }
-    }
-}
-
-/// Applies the calls that were taken from the inbox.
-///
-/// Comparing keys is user code. If it panics, the caller that left the call is not there any more: the panic is counted.
-#[inline]
-fn apply_deferred<K: Key>(state: &mut QueueState<K>, now: Time) {
-    if state.deferred.is_empty() {
-        return;
-    }
-    let QueueState { machine, deferred, panicked, .. } = state;
-    let mut calls = deferred.drain(..);
-    while catch_unwind(AssertUnwindSafe(|| machine.apply(&mut calls, now))).is_err() {
-        *panicked += 1;
     }
 }
 

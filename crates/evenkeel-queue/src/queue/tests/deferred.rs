@@ -1,4 +1,4 @@
-//! Calls that are left for the next holder of the lock: while no worker waits, nobody can tell the difference.
+//! Calls that are left for the next holder of the lock: no caller can observe the difference.
 
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
