@@ -1,6 +1,6 @@
 //! The values that [`Obj::typed`](crate::Obj::typed) decoded, cached within a budget in bytes.
 //!
-//! A decoded pod takes five times the memory of its JSON, so caching all values would undo what encoded payloads save. Caching none
+//! A decoded pod takes eight times the memory of its JSON, so caching all values would undo what encoded payloads save. Caching none
 //! would decode an object once per handler, and again on every reconcile of the same objects.
 //!
 //! # Guarantees
@@ -31,7 +31,7 @@ use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 
 use self::shard::{CacheShard, CachedValue};
 
-/// The default budget: 64 MiB, which is about two thousand decoded pods.
+/// The default budget: 64 MiB, which is about 1,400 decoded pods.
 pub const DEFAULT_BUDGET: usize = 64 << 20;
 
 /// Gauge of the estimated bytes of the cached values.
@@ -58,7 +58,7 @@ pub(crate) static DECODED_CACHE: DecodedCache = DecodedCache::new(DEFAULT_BUDGET
 /// evicts values at once. Zero disables the cache: every call of `typed` decodes.
 ///
 /// ```
-/// evenkeel_core::decoded_cache::set_budget(256 << 20); // for a program that decodes eight thousand pods repeatedly
+/// evenkeel_core::decoded_cache::set_budget(256 << 20); // for a program that reads five thousand pods repeatedly
 /// ```
 pub fn set_budget(bytes: usize) {
     DECODED_CACHE.set_budget(bytes);

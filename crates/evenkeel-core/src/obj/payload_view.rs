@@ -32,12 +32,12 @@ impl<'a> PayloadView<'a> {
         self.header.api_version().unwrap_or(self.info.api_version())
     }
 
-    /// Returns an estimate of the memory of the decoded object. The factors are medians of k8s-openapi's types, measured on pods,
-    /// Deployments, nodes and EndpointSlices.
+    /// Returns an estimate of the memory of the decoded object. A pod of 5.9 KB of JSON, or 3.7 KB of protobuf, takes 45 KB with its
+    /// `managedFields`; kinds with long texts, such as Secrets, take less than this.
     pub(super) fn decoded_bytes(&self) -> usize {
         match self.format {
-            PayloadFormat::Json => self.bytes.len() * 5,
-            PayloadFormat::Protobuf(_) => self.bytes.len() * 8,
+            PayloadFormat::Json => self.bytes.len() * 8,
+            PayloadFormat::Protobuf(_) => self.bytes.len() * 12,
         }
     }
 
