@@ -74,11 +74,21 @@ pub struct NamespaceLister<K> {
 pub trait ListerKey<K> {
     /// Returns the key of the object in the store.
     fn store_key(&self) -> &str;
+
+    /// Returns the bytes of that key.
+    fn store_bytes(&self) -> &[u8] {
+        self.store_key().as_bytes()
+    }
 }
 
 impl<K> ListerKey<K> for ObjectKey {
     fn store_key(&self) -> &str {
         self.as_str()
+    }
+
+    fn store_bytes(&self) -> &[u8] {
+        // Without the check whether they are a text.
+        self.as_bytes()
     }
 }
 
@@ -98,6 +108,10 @@ impl<K, T: ListerKey<K> + ?Sized> ListerKey<K> for &T {
     fn store_key(&self) -> &str {
         T::store_key(self)
     }
+
+    fn store_bytes(&self) -> &[u8] {
+        T::store_bytes(self)
+    }
 }
 
 impl<K> SharedInformer<K> {
@@ -115,7 +129,7 @@ impl<K> Lister<K> {
 
     /// Returns the object with this [`ObjectKey`], or with this name if the kind is cluster-scoped.
     pub fn get(&self, key: impl ListerKey<K>) -> Option<Obj<K>> {
-        self.indexer.get(key.store_key())
+        self.indexer.table().look_up(key.store_bytes(), |object| object.clone().cast())
     }
 
     /// Returns the object with this [`ObjectKey`], or with this name if the kind is cluster-scoped.

@@ -42,6 +42,11 @@ impl<K> Snapshot<K> {
         self.state.get(key.as_ref()).map(Obj::as_kind)
     }
 
+    /// Returns the object whose key has these bytes.
+    pub(crate) fn find(&self, key: &[u8]) -> Option<&Obj<K>> {
+        self.state.get(key).map(Obj::as_kind)
+    }
+
     /// Returns all objects, in no particular order, but in the same one each time.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Obj<K>> + use<'_, K> {
         Counted { left: self.len(), objects: self.state.iter().map(Obj::as_kind) }

@@ -100,17 +100,22 @@ impl StoreState {
     }
 
     pub(super) fn hash(&self, text: &str) -> u32 {
-        (rapidhash_v3_seeded(text.as_bytes(), &self.secrets) >> 32) as u32
+        self.hash_bytes(text.as_bytes())
+    }
+
+    fn hash_bytes(&self, text: &[u8]) -> u32 {
+        (rapidhash_v3_seeded(text, &self.secrets) >> 32) as u32
     }
 
     pub(super) fn find(&self, hash: u32, key: &str) -> Option<u32> {
         self.keys.find(hash, |slot| self.object(slot).is_some_and(|object| is_named(object, key)))
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&Object> {
+    pub(super) fn get(&self, key: impl AsRef<[u8]>) -> Option<&Object> {
+        let key = key.as_ref();
         let mut found = None;
-        self.keys.find(self.hash(key), |slot| {
-            found = self.object(slot).filter(|object| is_named(object, key));
+        self.keys.find(self.hash_bytes(key), |slot| {
+            found = self.object(slot).filter(|object| object.key().as_bytes() == key);
             found.is_some()
         });
         found

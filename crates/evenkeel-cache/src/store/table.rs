@@ -66,7 +66,7 @@ impl Table {
     }
 
     /// Reads an object in place. The function runs under the lock: it must be short, and no code of the user.
-    pub(crate) fn look_up<T>(&self, key: &str, read: impl FnOnce(&Object) -> T) -> Option<T> {
+    pub(crate) fn look_up<T>(&self, key: &[u8], read: impl FnOnce(&Object) -> T) -> Option<T> {
         self.read().get(key).map(read)
     }
 

@@ -162,7 +162,7 @@ impl<K, V: Send + Sync + 'static> View<K, V> {
     /// If the object has no value in this view.
     pub fn get(&self, key: impl ListerKey<K>) -> Result<Option<Arc<V>>, Arc<ViewError>> {
         let look_up = |object: &crate::Object| self.definition.stored(object).ok_or_else(|| object.clone());
-        match self.indexer.table().look_up(key.store_key(), look_up) {
+        match self.indexer.table().look_up(key.store_bytes(), look_up) {
             None => Ok(None),
             Some(Ok(value)) => value.map(Some),
             // Evaluated without the lock.

@@ -24,7 +24,7 @@ impl<K, V: Send + Sync + 'static> ViewSnapshot<K, V> {
     /// # Errors
     /// If the object has no value in the view.
     pub fn get(&self, key: impl ListerKey<K>) -> Result<Option<&V>, &ViewError> {
-        self.objects.get(key.store_key()).and_then(|object| self.definition.borrowed(object)).transpose()
+        self.objects.find(key.store_bytes()).and_then(|object| self.definition.borrowed(object)).transpose()
     }
 
     /// Returns the objects and their values, in no particular order. Objects without a value are left out: see
