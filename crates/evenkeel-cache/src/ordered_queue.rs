@@ -4,6 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use evenkeel_core::ObjectKey;
+use rapidhash::quality::RandomState;
 
 use crate::delta::Delta;
 use crate::delta_queue::{BACKLOG_LIMIT, Batch, InitialCount, RETAINED_CAPACITY, StoreView, emptied};
@@ -47,7 +48,7 @@ pub struct OrderedQueue {
     deltas: VecDeque<Delta>,
     initial: InitialCount,
     /// The keys of a batch while it is assembled.
-    keys: HashSet<ObjectKey>,
+    keys: HashSet<ObjectKey, RandomState>,
     spare: Vec<Delta>,
 }
 
@@ -72,7 +73,7 @@ impl OrderedQueue {
             mode,
             deltas: VecDeque::new(),
             initial: InitialCount::default(),
-            keys: HashSet::new(),
+            keys: HashSet::default(),
             spare: Vec::new(),
         }
     }

@@ -104,7 +104,8 @@ fn selectors_match_headers_directly() {
 #[test]
 fn siblings_in_a_row_share_what_they_have_in_common() {
     let header = |name: &str, app: &str| {
-        let json = format!(r#"{{"kind":"Pod","metadata":{{"name":"{name}","labels":{{"app":"{app}","tier":"web"}}}}}}"#);
+        let json =
+            format!(r#"{{"kind":"Pod","metadata":{{"name":"{name}","labels":{{"app":"{app}","tier":"web"}}}}}}"#);
         Header::from_json(json.as_bytes()).unwrap()
     };
     let (one, two, other, again) = (header("a", "x"), header("b", "x"), header("c", "y"), header("d", "x"));

@@ -20,6 +20,7 @@
 //! literals and three bits the number of copied bytes, both continued by a varint if all bits are set. The source [`SPECIAL`] has
 //! instructions without a copy instead.
 
+mod alignment;
 mod literals;
 mod reader;
 mod writer;
