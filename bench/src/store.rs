@@ -160,5 +160,18 @@ pub(crate) fn store(options: &Options) -> Result<(), Failure> {
         (0..operations).for_each(|_| store.replace(new.iter().cloned(), version.clone()));
         operations
     });
+    // Indexes that are added to the full store, each under a name of its own: by a label, and by a field of the payload.
+    let added = AtomicU64::new(0);
+    let add = |index: &dyn Fn(&str) -> Option<Index<Pod>>| {
+        let index = index(&format!("added-{}", added.fetch_add(1, Ordering::Relaxed)));
+        usize::from(index.is_some_and(|index| store.add_indexes([index]).is_ok()))
+    };
+    measure("add_index_label", 1, 2, |_, operations| {
+        let label = |pod: &Obj<Pod>| pod.label("app").map(str::to_owned);
+        (0..operations).map(|_| add(&|name| Some(Index::by_object(name, label)))).sum()
+    });
+    measure("add_index_field", 1, 2, |_, operations| {
+        (0..operations).map(|_| add(&|name| Index::by_path(name, "spec.nodeName").ok())).sum()
+    });
     Ok(())
 }

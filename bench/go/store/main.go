@@ -251,5 +251,30 @@ func main() {
 		}
 		return operations
 	})
+	// Indexes that are added to the full store, each under a name of its own: by a label, and by a field.
+	added := 0
+	add := func(function cache.IndexFunc) int {
+		added++
+		if err := store.AddIndexers(cache.Indexers{fmt.Sprintf("added-%d", added): function}); err != nil {
+			panic(err)
+		}
+		return 1
+	}
+	measure("add_index_label", 1, 2, func(_ int, _ *random, operations int) (found int) {
+		for range operations {
+			found += add(func(object interface{}) ([]string, error) {
+				return []string{object.(*corev1.Pod).Labels["app"]}, nil
+			})
+		}
+		return found
+	})
+	measure("add_index_field", 1, 2, func(_ int, _ *random, operations int) (found int) {
+		for range operations {
+			found += add(func(object interface{}) ([]string, error) {
+				return []string{object.(*corev1.Pod).Spec.NodeName}, nil
+			})
+		}
+		return found
+	})
 	runtime.KeepAlive(pods)
 }

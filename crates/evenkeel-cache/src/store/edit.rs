@@ -1,15 +1,19 @@
 //! [`Edit`]: changes an unpublished state of the store, and [`WriterState`], which only writers need.
 
+use std::sync::Arc;
+
 use evenkeel_core::{ResourceVersion, Untyped};
 
 use super::index::Index;
-use super::state::{IndexState, StoreState, Totals};
+use super::state::{IndexState, Location, StoreState, Totals};
 use super::values::{Cell, Values};
 use crate::Object;
 
 /// State that only writers need.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct WriterState {
+    /// Those of the published state.
+    pub(super) definitions: Arc<[Index<Untyped>]>,
     free_slots: Vec<u32>,
     slots: u32,
     indexes: Vec<IndexWriterState>,
@@ -54,8 +58,9 @@ impl Held {
 }
 
 impl WriterState {
-    pub(super) fn new(indexes: usize) -> Self {
-        WriterState { indexes: (0..indexes).map(|_| IndexWriterState::default()).collect(), ..WriterState::default() }
+    pub(super) fn new(definitions: Arc<[Index<Untyped>]>) -> Self {
+        let indexes = definitions.iter().map(|_| IndexWriterState::default()).collect();
+        WriterState { definitions, free_slots: Vec::new(), slots: 0, indexes, scratch: Vec::new() }
     }
 }
 
@@ -76,7 +81,7 @@ impl WriterState {
     /// Returns the same objects in as little memory as they need. No index function is called: the values are known.
     pub(super) fn compacted(&self, state: &StoreState) -> (StoreState, WriterState) {
         let mut compact = state.emptied();
-        let mut writer_state = WriterState::new(self.indexes.len());
+        let mut writer_state = WriterState::new(Arc::clone(&self.definitions));
         let mut edit = Edit { state: &mut compact, writer_state: &mut writer_state };
         edit.state.reserve(state.totals.objects);
         let mut values = Values::default();
@@ -106,10 +111,21 @@ pub(super) struct Edit<'a> {
 impl Edit<'_> {
     /// Stores an object, whose index values start at `cell`. Returns the previous object.
     pub(super) fn put(&mut self, object: Object, values: &Values, cell: usize) -> Option<Object> {
-        let hash = self.state.hash(object.key().as_str());
-        let known = self.state.find(hash, object.key().as_str());
-        let slot = known
-            .unwrap_or_else(|| self.writer_state.free_slots.pop().unwrap_or_else(|| self.writer_state.next_slot()));
+        let location = self.state.locate(object.key().as_bytes());
+        self.put_at(location, object, values, cell)
+    }
+
+    /// Stores an object at the location of its key, which must be current.
+    pub(super) fn put_at(
+        &mut self,
+        location: Location,
+        object: Object,
+        values: &Values,
+        cell: usize,
+    ) -> Option<Object> {
+        let Location { hash, slot } = location;
+        let slot =
+            slot.unwrap_or_else(|| self.writer_state.free_slots.pop().unwrap_or_else(|| self.writer_state.next_slot()));
         let bytes = object.payload_bytes();
         let before = self.state.set(slot, Some(object));
         let totals = &mut self.state.totals;
@@ -128,9 +144,8 @@ impl Edit<'_> {
     }
 
     /// Removes an object, and returns it.
-    pub(super) fn remove(&mut self, key: &str) -> Option<Object> {
-        let hash = self.state.hash(key);
-        let slot = self.state.find(hash, key)?;
+    pub(super) fn remove(&mut self, key: &[u8]) -> Option<Object> {
+        let Location { hash, slot: Some(slot) } = self.state.locate(key) else { return None };
         for index in 0..self.state.indexes.len() {
             self.file(index, slot, None);
         }
@@ -174,7 +189,7 @@ impl Edit<'_> {
         let before = held.as_slice();
         let mut now = std::mem::take(&mut self.writer_state.scratch);
         for text in cell.into_iter().flat_map(|cell| cell.iter()) {
-            let hash = self.state.hash(text);
+            let hash = self.state.hash(text.as_bytes());
             match self.state.indexes[index].find(hash, text) {
                 Some(id) if now.iter().any(|(own, _)| *own == id) => {}
                 Some(id) => match before.iter().find(|(own, _)| *own == id) {
@@ -227,7 +242,7 @@ impl Edit<'_> {
             }
             return;
         }
-        let hash = self.state.indexes[index].text(id).map(|text| self.state.hash(text));
+        let hash = self.state.indexes[index].text(id).map(|text| self.state.hash(text.as_bytes()));
         if let Some(hash) = hash {
             self.state.indexes[index].end(id, hash);
             self.writer_state.indexes[index].free_ids.push(id);

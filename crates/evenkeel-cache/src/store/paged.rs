@@ -28,6 +28,10 @@ impl<T: Clone + Default, const PAGE: usize> Paged<T, PAGE> {
         &mut Arc::make_mut(&mut self.pages[page])[place as usize % PAGE]
     }
 
+    pub(super) fn pages(&self) -> impl Iterator<Item = &[T]> {
+        self.pages.iter().map(|page| &**page)
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> + Clone + use<'_, T, PAGE> {
         self.pages.iter().flat_map(|page| page.iter())
     }

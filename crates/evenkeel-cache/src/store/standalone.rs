@@ -51,7 +51,7 @@ impl<K> Store<K> {
 
     /// Adds or replaces an object, and returns the previous one. client-go's `Add` and `Update`.
     pub fn put(&self, object: Obj<K>) -> Option<Obj<K>> {
-        self.write(Delta::Updated(object.cast()))
+        self.indexer.table.put(object.cast()).map(Obj::cast)
     }
 
     /// Removes and returns the object with this key. The version of the store stays.

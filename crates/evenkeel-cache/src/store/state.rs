@@ -99,23 +99,22 @@ impl StoreState {
         }
     }
 
-    pub(super) fn hash(&self, text: &str) -> u32 {
-        self.hash_bytes(text.as_bytes())
-    }
-
-    fn hash_bytes(&self, text: &[u8]) -> u32 {
+    pub(super) fn hash(&self, text: &[u8]) -> u32 {
         (rapidhash_v3_seeded(text, &self.secrets) >> 32) as u32
     }
 
-    pub(super) fn find(&self, hash: u32, key: &str) -> Option<u32> {
-        self.keys.find(hash, |slot| self.object(slot).is_some_and(|object| is_named(object, key)))
+    /// Looks a key up for a write.
+    pub(super) fn locate(&self, key: &[u8]) -> Location {
+        let hash = self.hash(key);
+        let slot = self.keys.find(hash, |slot| self.object(slot).is_some_and(|object| is_named(object, key)));
+        Location { hash, slot }
     }
 
     pub(super) fn get(&self, key: impl AsRef<[u8]>) -> Option<&Object> {
         let key = key.as_ref();
         let mut found = None;
-        self.keys.find(self.hash_bytes(key), |slot| {
-            found = self.object(slot).filter(|object| object.key().as_bytes() == key);
+        self.keys.find(self.hash(key), |slot| {
+            found = self.object(slot).filter(|object| is_named(object, key));
             found.is_some()
         });
         found
@@ -130,6 +129,14 @@ impl StoreState {
         self.slots.iter().flatten()
     }
 
+    /// Clones all objects, in the order of their slots.
+    pub(super) fn clone_all(&self) -> Vec<Object> {
+        let mut objects = Vec::with_capacity(self.totals.objects);
+        // A loop over each page costs half of what an iterator over all of them costs.
+        self.slots.pages().for_each(|page| objects.extend(page.iter().flatten().cloned()));
+        objects
+    }
+
     /// Returns the objects with their slots.
     pub(super) fn occupied(&self) -> impl Iterator<Item = (u32, &Object)> {
         (0..).zip(self.slots.iter()).filter_map(|(slot, object)| Some((slot, object.as_ref()?)))
@@ -142,7 +149,7 @@ impl StoreState {
     /// Returns the slots of the objects with a value in an index; `None` if there is no such index.
     pub(super) fn slots_by_index(&self, name: &str, value: &str) -> Option<&[u32]> {
         let index = self.index(name)?;
-        let found = index.find(self.hash(value), value).and_then(|id| index.value(id));
+        let found = index.find(self.hash(value.as_bytes()), value).and_then(|id| index.value(id));
         Some(found.map_or(&[], |value| value.slots.as_slice()))
     }
 
@@ -164,9 +171,16 @@ impl StoreState {
     }
 }
 
+/// The result of looking a key up: its hash, and the slot of the object that has the key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Location {
+    pub(super) hash: u32,
+    pub(super) slot: Option<u32>,
+}
+
 /// Returns whether the object has this key.
-fn is_named(object: &Object, key: &str) -> bool {
-    object.key().as_bytes() == key.as_bytes()
+fn is_named(object: &Object, key: &[u8]) -> bool {
+    object.key().as_bytes() == key
 }
 
 impl IndexState {

@@ -2,9 +2,10 @@
 //!
 //! # Concurrency
 //!
-//! Readers take one lock, held for the time of a look-up or a small write; writers take their turn by a mutex before it. Index functions run before it is taken. A large write, such
-//! as a relist with many changes, is prepared on a copy that shares all unchanged pages with the current state; readers wait only
-//! for the exchange of a pointer.
+//! Readers take a sharded lock for the time of a look-up: threads are spread over eight shards, so that few share a cache line, and
+//! a writer takes all shards. A mutex orders the writers before it. Index functions run before either is taken, and a small write looks its
+//! keys up before it takes the shards. A large write, such as a relist with many changes, is prepared on a copy that shares all
+//! unchanged pages with the current state; readers wait only for the exchange of a pointer.
 //!
 //! A [`Snapshot`](super::Snapshot) is a reference to the state. While one exists, the next write copies the roots of the state and
 //! each page that it changes; without snapshots, writes change pages in place. So every object is stored once, and removed
@@ -13,8 +14,10 @@
 //! (Two copies that alternate, so that readers need no lock, were measured: reads by many threads get slightly cheaper, and
 //! everything else twice as expensive, because each write leaves the caches cold.)
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::hint::black_box;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use evenkeel_core::{ObjectKey, ResourceVersion, Untyped};
 
 use super::edit::{Edit, WriterState};
@@ -33,7 +36,7 @@ const LARGE: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Table {
     /// Writers lock it while they hold `writer`.
-    published: RwLock<Arc<StoreState>>,
+    published: ShardedLock<Arc<StoreState>>,
     /// Serializes writers.
     writer: Mutex<WriterState>,
     waiters: Waiters,
@@ -48,10 +51,10 @@ impl Table {
             place += 1;
             !names[place..].contains(index.shared_name())
         });
-        let writer_state = WriterState::new(indexes.len());
+        let definitions: Arc<[Index<Untyped>]> = indexes.into();
         Table {
-            published: RwLock::new(Arc::new(StoreState::new(indexes.into()))),
-            writer: Mutex::new(writer_state),
+            writer: Mutex::new(WriterState::new(Arc::clone(&definitions))),
+            published: ShardedLock::new(Arc::new(StoreState::new(definitions))),
             waiters: Waiters::default(),
         }
     }
@@ -83,10 +86,7 @@ impl Table {
     }
 
     pub(crate) fn list(&self) -> Vec<Object> {
-        let state = self.snapshot();
-        let mut objects = Vec::with_capacity(state.totals.objects);
-        objects.extend(state.iter().cloned());
-        objects
+        self.snapshot().clone_all()
     }
 
     pub(crate) fn keys(&self) -> Vec<ObjectKey> {
@@ -167,6 +167,7 @@ impl Table {
         }
         let (mut writer, values) =
             self.evaluated(|definitions| Values::of(deltas.iter().filter_map(Delta::stored_object), definitions));
+        self.read_ahead(deltas.iter().filter_map(Delta::key));
         let (opaque, commit) = self.publish(&mut writer, deltas.len() > LARGE, |edit| {
             edit.state.totals.commits += 1;
             let opaque = edit.state.totals.saw(deltas.iter().filter_map(observed_version));
@@ -178,15 +179,38 @@ impl Table {
                         cell += width;
                         edit.put(object.clone(), &values, cell - width)
                     }
-                    (None, Delta::Deleted(deleted)) => edit.remove(deleted.key().as_str()),
+                    (None, Delta::Deleted(deleted)) => edit.remove(deleted.key().as_bytes()),
                     (None, _) => None,
                 });
             }
             (opaque, edit.state.totals.commits)
         });
         drop(writer);
+        values.recycle();
         self.waiters.reached(|| self.version(), &opaque);
         (previous, commit)
+    }
+
+    /// Stores one object, and returns the previous one.
+    pub(crate) fn put(&self, object: Object) -> Option<Object> {
+        let (mut writer, values) = self.evaluated(|definitions| Values::of([&object], definitions));
+        // No other writer changes it before this one is done.
+        let location = self.read().locate(object.key().as_bytes());
+        let (previous, opaque) = self.publish(&mut writer, false, |edit| {
+            edit.state.totals.commits += 1;
+            let opaque = edit.state.totals.saw([object.resource_version()].into_iter());
+            (edit.put_at(location, object, &values, 0), opaque)
+        });
+        drop(writer);
+        values.recycle();
+        self.waiters.reached(|| self.version(), &opaque);
+        previous
+    }
+
+    /// Looks keys up before a write, so that readers do not wait while the memory of the stored objects is read.
+    fn read_ahead<'a>(&self, keys: impl Iterator<Item = &'a ObjectKey>) {
+        let state = self.read();
+        black_box(keys.filter(|key| state.locate(key.as_bytes()).slot.is_some()).count());
     }
 
     /// Replaces all objects in one step, and returns the notifications about the difference. Of objects with the same key the
@@ -201,7 +225,7 @@ impl Table {
             edit.state.totals.commits += 1;
             notifications.commit = edit.state.totals.commits;
             for object in &survey.missing {
-                if let Some(object) = edit.remove(object.key().as_str()) {
+                if let Some(object) = edit.remove(object.key().as_bytes()) {
                     let deleted = Deleted::Missed { key: object.key().clone(), last_known: Some(object) };
                     notifications.events.push(Event::Delete(deleted));
                 }
@@ -269,10 +293,10 @@ impl Table {
     /// Adds indexes of all objects, stored and later ones. Adds none if a name is taken.
     pub(crate) fn add_indexes(&self, added: &[Index<Untyped>]) -> Result<(), IndexError> {
         let mut values = Values::default();
-        // For each slot its last seen object, and the cell with its values. Objects that are written concurrently are evaluated in
-        // the next pass; each pass is shorter than the one before.
-        let mut seen: Vec<Option<(Object, usize)>> = Vec::new();
         let mut cells = 0;
+        // The state of the last pass, and for each of its slots the cell with the values of the object there. Objects that are
+        // written concurrently are evaluated in the next pass; each pass is shorter than the one before.
+        let mut seen: Option<(Arc<StoreState>, Vec<usize>)> = None;
         loop {
             let state = self.snapshot();
             let names = state.definitions.iter().chain(added).map(Index::name);
@@ -281,29 +305,31 @@ impl Table {
                     return Err(IndexError::Conflict { name: index.name().into() });
                 }
             }
-            let mut now = Vec::with_capacity(seen.len());
+            let mut cell_of = Vec::with_capacity(state.totals.objects);
             for (slot, object) in state.occupied() {
-                let known =
-                    seen.get(slot as usize).and_then(Option::as_ref).filter(|(known, _)| is_same(known, object));
-                let cell = known.map_or(cells, |(_, cell)| *cell);
-                if cell == cells {
+                let known = seen.as_ref().and_then(|(seen, cell_of)| {
+                    seen.object(slot).filter(|known| is_same(known, object))?;
+                    cell_of.get(slot as usize).copied()
+                });
+                // Cells of empty slots are not used.
+                cell_of.resize(slot as usize, 0);
+                cell_of.push(known.unwrap_or(cells));
+                if known.is_none() {
                     values.add(object, added);
                     cells += added.len();
                 }
-                now.resize(slot as usize, None);
-                now.push(Some((object.clone(), cell)));
             }
-            seen = now;
             let mut writer = self.lock();
             if !Arc::ptr_eq(&state, &self.read()) {
+                seen = Some((state, cell_of));
                 continue;
             }
-            let definitions = state.definitions.iter().chain(added).cloned().collect();
-            drop(state);
+            let definitions: Arc<[_]> = state.definitions.iter().chain(added).cloned().collect();
+            writer.definitions = Arc::clone(&definitions);
             self.publish(&mut writer, true, |edit| {
                 for (place, index) in added.iter().enumerate() {
-                    let slots = (0..).zip(&seen).filter_map(|(slot, seen)| Some((slot, seen.as_ref()?.1 + place)));
-                    edit.add_index(index, slots, &values);
+                    let slots = (0..).zip(&cell_of).map(|(slot, cell)| (slot, cell + place));
+                    edit.add_index(index, slots.filter(|(slot, _)| state.object(*slot).is_some()), &values);
                 }
                 edit.state.definitions = definitions;
             });
@@ -327,7 +353,7 @@ impl Table {
             let definitions = Arc::clone(&self.read().definitions);
             let values = evaluate(&definitions);
             let writer = self.lock();
-            if Arc::ptr_eq(&definitions, &self.read().definitions) {
+            if Arc::ptr_eq(&definitions, &writer.definitions) {
                 return (writer, values);
             }
         }
@@ -361,12 +387,12 @@ impl Table {
         drop(previous);
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Arc<StoreState>> {
+    fn read(&self) -> ShardedLockReadGuard<'_, Arc<StoreState>> {
         // User code runs only while no lock is held, so the state is valid.
         self.published.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Arc<StoreState>> {
+    fn write(&self) -> ShardedLockWriteGuard<'_, Arc<StoreState>> {
         self.published.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -403,8 +429,7 @@ impl Survey {
         let mut stored = Vec::with_capacity(objects.len());
         let mut repeated = false;
         for object in objects {
-            let key = object.key().as_str();
-            let slot = state.find(state.hash(key), key);
+            let slot = state.locate(object.key().as_bytes()).slot;
             stored.push(slot.and_then(|slot| state.object(slot)).is_some_and(|known| is_same(known, object)));
             if let Some(slot) = slot {
                 let slot = slot as usize;

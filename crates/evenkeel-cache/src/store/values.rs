@@ -1,5 +1,6 @@
 //! [`Values`]: the index values of the objects of one write, evaluated before it.
 
+use std::cell::Cell as CellOf;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use evenkeel_core::Untyped;
@@ -18,13 +19,37 @@ pub(super) struct Values {
     misfit: bool,
 }
 
+/// A buffer of more bytes is not reused.
+const MAX_SPARE: usize = 4096;
+
+thread_local! {
+    /// The buffers of the last small write of this thread.
+    static SPARE: CellOf<Option<Values>> = const { CellOf::new(None) };
+}
+
 impl Values {
     pub(super) fn of<'a>(objects: impl IntoIterator<Item = &'a Object>, indexes: &[Index<Untyped>]) -> Self {
-        let mut values = Values::default();
+        // An index function may write to another store: its values take other buffers.
+        let mut values = SPARE.take().unwrap_or_default();
         for object in objects {
             values.add(object, indexes);
         }
         values
+    }
+
+    /// Drops the values. The next write of this thread reuses their buffers, unless they are large.
+    pub(super) fn recycle(mut self) {
+        let bytes = self.texts.capacity() + size_of::<usize>() * (self.ends.capacity() + 2 * self.cells.capacity());
+        if bytes <= MAX_SPARE {
+            self.clear();
+            SPARE.set(Some(self));
+        }
+    }
+
+    fn clear(&mut self) {
+        self.texts.clear();
+        self.ends.clear();
+        self.cells.clear();
     }
 
     pub(super) fn add(&mut self, object: &Object, indexes: &[Index<Untyped>]) {
@@ -49,9 +74,7 @@ impl Values {
 
     /// Replaces all values by those of one object: for each index its values, and whether it is a misfit.
     pub(super) fn refill<'a>(&mut self, indexes: impl Iterator<Item = (impl Iterator<Item = &'a str>, bool)>) {
-        self.texts.clear();
-        self.ends.clear();
-        self.cells.clear();
+        self.clear();
         for (values, misfit) in indexes {
             values.for_each(|value| self.push(value));
             self.cells.push((self.ends.len(), misfit));

@@ -1,5 +1,6 @@
 //! Waiting until the store reaches a resource version.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use evenkeel_core::ResourceVersion;
@@ -14,7 +15,11 @@ pub struct StoreStopped {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Waiters(Mutex<Waiting>);
+pub(super) struct Waiters {
+    waiting: Mutex<Waiting>,
+    /// The waiters in the list, and those about to enter it. Writers without waiters take no lock.
+    count: AtomicUsize,
+}
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -39,6 +44,9 @@ fn covers(present: &ResourceVersion, wanted: &ResourceVersion) -> bool {
 impl Waiters {
     /// Waits until `present` covers the version. A writer that changes `present` calls [`reached`](Self::reached) afterwards; both
     /// check under the lock, so no waiter is missed.
+    ///
+    /// `present` must take the lock under which writers change the version. A waiter is counted before it reads the version: either
+    /// it reads the writer's version, or the writer, which takes that lock later, reads its count.
     pub(super) async fn wait(
         &self,
         version: &ResourceVersion,
@@ -47,6 +55,8 @@ impl Waiters {
         if matches!(version.as_str(), "" | "0") {
             return Ok(());
         }
+        self.count.fetch_add(1, Ordering::Relaxed);
+        let counted = CountedWaiter(self);
         let (entry, notified) = {
             let mut waiting = self.lock();
             if covers(&present(), version) {
@@ -62,16 +72,16 @@ impl Waiters {
             (WaiterEntry { waiters: self, id }, notified)
         };
         let notified = notified.await;
-        drop(entry);
+        drop((entry, counted));
         notified.map_err(|_| StoreStopped { version: version.clone() })
     }
 
     /// Wakes the waiters of the current version, and those of the versions in `passed`, which cannot be compared.
     pub(super) fn reached(&self, present: impl FnOnce() -> ResourceVersion, passed: &[ResourceVersion]) {
-        let mut waiting = self.lock();
-        if waiting.list.is_empty() {
+        if self.count.load(Ordering::Relaxed) == 0 {
             return;
         }
+        let mut waiting = self.lock();
         let present = present();
         let done = |waiter: &mut Waiter| covers(&present, &waiter.version) || passed.contains(&waiter.version);
         let done: Vec<Waiter> = waiting.list.extract_if(.., done).collect();
@@ -97,7 +107,16 @@ impl Waiters {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends the count of a waiter.
+struct CountedWaiter<'a>(&'a Waiters);
+
+impl Drop for CountedWaiter<'_> {
+    fn drop(&mut self) {
+        self.0.count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

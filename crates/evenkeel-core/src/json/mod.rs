@@ -4,6 +4,7 @@
 //! but returns only the requested values, as slices of the text. The path of an error is computed when the error occurs: the
 //! hot path keeps no record of its position in the tree.
 
+mod checked;
 mod compact;
 mod error;
 #[cfg(feature = "internals")]
@@ -14,6 +15,7 @@ mod prune;
 mod scanner;
 mod value;
 
+pub(crate) use checked::look_up_checked;
 pub use error::JsonError;
 pub(crate) use error::JsonErrorKind;
 pub use path::PathError;

@@ -165,7 +165,10 @@ impl<'p> PathLexer<'p> {
             return Err(self.error(self.at, "'.' or '['"));
         }
         let rest = self.rest();
-        let length = rest.find(|c| !is_bare(c) || c == '.').unwrap_or(rest.len());
+        // Most names are letters.
+        let letters = rest.bytes().take_while(u8::is_ascii_alphanumeric).count();
+        let (_, after) = rest.split_at(letters);
+        let length = letters + after.find(|c| !is_bare(c) || c == '.').unwrap_or(after.len());
         let (name, after) = rest.split_at(length);
         if name.is_empty() {
             return Err(self.error(self.at, "the name of a member"));

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::{JsonError, JsonType, PathSegment, Scanner};
+use super::{JsonError, JsonType, PathSegment, Scanner, plain_length};
 
 /// A value inside a JSON text, parsed on access.
 ///
@@ -21,7 +21,7 @@ use super::{JsonError, JsonType, PathSegment, Scanner};
 /// # Ok::<(), evenkeel_core::DecodeError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct JsonValue<'a>(Cow<'a, str>);
+pub struct JsonValue<'a>(pub(super) Cow<'a, str>);
 
 impl<'a> JsonValue<'a> {
     pub(crate) fn look_up<'p>(
@@ -44,6 +44,9 @@ impl<'a> JsonValue<'a> {
     }
 
     pub(crate) fn of_string(text: &str) -> JsonValue<'static> {
+        if plain_length(text.as_bytes()) == text.len() {
+            return JsonValue(Cow::Owned(["\"", text, "\""].concat()));
+        }
         JsonValue(Cow::Owned(serde_json::Value::from(text).to_string()))
     }
 

@@ -10,7 +10,7 @@ use super::protobuf;
 use crate::codec::{Codec, ParsedObject};
 use crate::error::{DecodeError, TypeMismatch};
 use crate::header::Header;
-use crate::json::{JsonPath, JsonPaths, JsonValue, PruneMode, Scanner, path_at};
+use crate::json::{JsonPath, JsonPaths, JsonValue, PruneMode, Scanner, look_up_checked, path_at};
 use crate::resource::ResourceInfo;
 
 /// The payload of an object as received, for the duration of one read.
@@ -88,10 +88,8 @@ impl<'a> PayloadView<'a> {
             return protobuf::at_path(&self, message, path);
         }
         Ok(match self.bytes {
-            Cow::Borrowed(bytes) => JsonValue::look_up(text(bytes), path.segments()).ok().flatten(),
-            Cow::Owned(bytes) => {
-                JsonValue::look_up(text(&bytes), path.segments()).ok().flatten().map(JsonValue::into_owned)
-            }
+            Cow::Borrowed(bytes) => look_up_checked(bytes, path.segments()),
+            Cow::Owned(bytes) => look_up_checked(&bytes, path.segments()).map(JsonValue::into_owned),
         })
     }
 

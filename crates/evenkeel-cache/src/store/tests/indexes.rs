@@ -351,3 +351,32 @@ fn an_index_by_a_malformed_path_is_refused() {
     let error = Index::<ConfigMap>::by_path("broken", "metadata.annotations['a").unwrap_err();
     assert!(error.to_string().contains("metadata.annotations['a"), "{error}");
 }
+
+#[test]
+fn an_index_function_may_write_to_another_store() {
+    let other: Store<ConfigMap> = Store::new([by_group()]);
+    let copies = other.clone();
+    let copying = Index::by_object("name", move |map: &Obj<ConfigMap>| {
+        copies.put(map.clone());
+        [map.key().name().to_owned()]
+    });
+    let store = Store::new([by_group(), copying, Index::namespace()]);
+    for (key, text) in [("ns/x", "a"), ("ns/y", "b"), ("ns/x", "b")] {
+        store.put(object(key, "1", text));
+    }
+    assert_eq!(group(&store, "b"), ["ns/x@1", "ns/y@1"]);
+    assert_eq!(values(&store, "name"), ["x", "y"]);
+    assert_eq!(values(&store, "namespace"), ["ns"]);
+    assert_eq!(group(&other, "b"), ["ns/x@1", "ns/y@1"]);
+    assert!(group(&store, "a").is_empty() && group(&other, "a").is_empty());
+}
+
+#[test]
+fn values_of_a_large_write_do_not_stay_for_the_next() {
+    let store = Store::new([by_letter()]);
+    let large = "abcdefgh".repeat(100);
+    store.put(object("large", "1", &large));
+    store.put(object("small", "2", "z"));
+    assert_eq!(letter(&store, "z"), ["small@2"]);
+    assert_eq!(letter(&store, "h"), ["large@1"]);
+}
