@@ -46,7 +46,9 @@ pub(crate) struct AuditLog {
 
 /// The function of [`Builder::audit_sink`](crate::server::Builder::audit_sink).
 #[derive(Clone)]
-struct AuditSink(Arc<dyn Fn(&[u8]) + Send + Sync>);
+struct AuditSink(Arc<AuditLineHandler>);
+
+type AuditLineHandler = dyn Fn(&[u8]) + Send + Sync;
 
 impl std::fmt::Debug for AuditSink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
