@@ -265,7 +265,7 @@ impl<K: Key> WorkQueue<K> {
 
     /// Blocks the thread until the next key. Needs no runtime.
     ///
-    /// A thread that finds no key spins for about ten microseconds before it blocks, one thread per queue at a time.
+    /// A thread that finds no key spins briefly before it blocks, one thread per queue at a time.
     pub fn next_blocking(&self) -> Option<Item<K>> {
         next_blocking(&self.shared)
     }

@@ -132,7 +132,6 @@ impl StoreState {
     /// Clones all objects, in the order of their slots.
     pub(super) fn clone_all(&self) -> Vec<Object> {
         let mut objects = Vec::with_capacity(self.totals.objects);
-        // A loop over each page costs half of what an iterator over all of them costs.
         self.slots.pages().for_each(|page| objects.extend(page.iter().flatten().cloned()));
         objects
     }
