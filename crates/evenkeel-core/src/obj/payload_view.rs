@@ -33,7 +33,7 @@ impl<'a> PayloadView<'a> {
     }
 
     /// Returns an estimate of the memory of the decoded object. A pod of 5.9 KB of JSON, or 3.7 KB of protobuf, takes 45 KB with its
-    /// `managedFields`; kinds with long texts, such as Secrets, take less than this.
+    /// `managedFields`. Long texts, as in Secrets, decode to about their own length, so this overestimates them.
     pub(super) fn decoded_bytes(&self) -> usize {
         match self.format {
             PayloadFormat::Json => self.bytes.len() * 8,
