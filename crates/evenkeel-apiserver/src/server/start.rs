@@ -92,8 +92,16 @@ impl Builder {
         let mut settings = self.settings.clone();
         let mut key = [0; 64];
         provider().secure_random.fill(&mut key).map_err(|_| StartError::Randomness)?;
+        // Before the data directory: a backup that cannot be read leaves it as it is.
+        if let Some(path) = self.backup.take() {
+            let history = settings.history;
+            let reading = spawn_blocking(move || {
+                read_backup(&path, history).map_err(|source| DataDirError::Recovery { path, source })
+            });
+            settings.backup = Some(reading.await.map_err(|_| StartError::Cancelled)??);
+        }
         if let Some(data_dir) = self.storage() {
-            let (history, has_snapshot) = (settings.history, settings.snapshot.is_some() || self.backup.is_some());
+            let (history, has_snapshot) = (settings.history, settings.snapshot.is_some() || settings.backup.is_some());
             let memory = Arc::clone(&settings.memory);
             let opening = spawn_blocking(move || {
                 let opened = data_dir.open(history, memory)?;
@@ -106,13 +114,6 @@ impl Builder {
             let (opened, kept) = opening.await.map_err(|_| StartError::Cancelled)??;
             settings.opened = Some(Arc::new(opened));
             key = kept;
-        }
-        if let Some(path) = self.backup.take() {
-            let history = settings.history;
-            let reading = spawn_blocking(move || {
-                read_backup(&path, history).map_err(|source| DataDirError::Recovery { path, source })
-            });
-            settings.backup = Some(reading.await.map_err(|_| StartError::Cancelled)??);
         }
         settings.signing_key = Some(SigningKey(key));
         settings.static_tokens = self.static_tokens();

@@ -162,9 +162,13 @@ pub(super) fn read_only(disk: &dyn Disk, history: History) -> Result<Option<Stor
         let mut reader = Reader::new(disk, history, OnDamage::Report);
         match DataFiles::list(disk).and_then(|files| reader.read_files(&files)) {
             Ok(()) => {
-                let mut state = reader.replay.state;
+                let Replay { mut state, bound, empty, .. } = reader.replay;
                 state.count();
-                return Ok((!reader.replay.empty).then_some(state));
+                // A server that has not written its first objects yet may have shown its revision, which is below the bound.
+                if state.revision == 0 {
+                    state.revision = bound;
+                }
+                return Ok((!empty).then_some(state));
             }
             // The other process has removed a file after a compaction, or has written the end of the log meanwhile.
             Err(error) if attempt < READ_ATTEMPTS && may_be_temporary(&error) => {

@@ -1,6 +1,7 @@
 //! Files: compaction, replaced content, salvage, and the lock of a folder.
 
 use super::*;
+use crate::store::durable::recover::read_only;
 use crate::store::durable::{Folder, FolderError};
 
 /// Starts a compaction and waits for its end.
@@ -250,4 +251,22 @@ fn dur_010_a_second_process_is_refused_and_learns_who_holds_the_folder() {
     }
     drop(first);
     Folder::open(&path).unwrap();
+}
+
+#[test]
+fn dur_012_a_backup_of_any_part_of_a_log_has_a_revision() {
+    let disk = MemoryDisk::default();
+    let store = open(&disk);
+    change(&store, "pods", "ns/a", Some("data"));
+    settle(&store).unwrap();
+    let whole = disk.bytes("log-0000000001");
+    let mut without_objects = 0;
+    for length in 0..=whole.len() {
+        let torn = disk.after_kill();
+        torn.put("log-0000000001", whole[..length].to_vec());
+        let Ok(Some(state)) = read_only(&torn, History::default()) else { continue };
+        assert!(state.revision > 0, "{length} of {} bytes", whole.len());
+        without_objects += usize::from(state.live == 0);
+    }
+    assert!(without_objects > 0, "the reserved revisions come first");
 }
