@@ -8,7 +8,7 @@ use super::structure::{at_property, entries, within};
 use super::{list, text};
 use crate::field::{FieldError, is_full};
 use crate::schema::path::Path;
-use crate::schema::{MAX_DEFINITION_PATTERN_BYTES, PatternFault, pattern_bytes};
+use crate::schema::{MAX_DEFINITION_PATTERN_BYTES, MAX_PATTERN_BYTES, PatternFault, pattern_bytes};
 
 /// The distinct patterns of a definition, in all its versions.
 #[derive(Default)]
@@ -49,7 +49,14 @@ impl<'a> Patterns<'a> {
         }
         // Beyond the limit nothing more is compiled.
         if self.bytes <= MAX_DEFINITION_PATTERN_BYTES {
-            self.bytes += pattern_bytes(pattern)?;
+            // Compiling a pattern up to its limit takes a tenth of a second, so one that is too large counts, too.
+            let compiled = pattern_bytes(pattern);
+            self.bytes += match &compiled {
+                Ok(bytes) => *bytes,
+                Err(fault) if fault.is_too_large() => MAX_PATTERN_BYTES,
+                Err(_) => 0,
+            };
+            compiled?;
         }
         if self.bytes > MAX_DEFINITION_PATTERN_BYTES {
             return Err(PatternFault::too_large(pattern));

@@ -35,7 +35,7 @@ use serde_json::Value;
 pub(crate) use decode::DecodeFault;
 pub(crate) use defaults::DefaultsTooLarge;
 pub(crate) use formats::is_known as is_known_format;
-pub(crate) use pattern::{MAX_DEFINITION_PATTERN_BYTES, PatternFault, pattern_bytes};
+pub(crate) use pattern::{MAX_DEFINITION_PATTERN_BYTES, MAX_PATTERN_BYTES, PatternFault, pattern_bytes};
 pub(crate) use structural::SchemaFault;
 
 /// The nesting limit of values and schemas. Deeper ones are rejected, or skipped by passes that return no errors.

@@ -92,6 +92,8 @@ async fn bud_3_a_thousand_large_patterns_are_refused() {
     assert!(
         message.contains("must be a valid regular expression, but isn't: error parsing regexp: expression too large")
     );
+    let too_large = patterns(|index| format!("^\\p{{L}}{{300}}{index}$"));
+    timed("1,000 patterns above the limit", api.post(DEFINITIONS, &too_large)).await.refusal(422, "Invalid");
     let small = patterns(|index| format!("^[a-z]([-a-z0-9]*[a-z0-9])?{index}$"));
     timed("1,000 small patterns", api.post(DEFINITIONS, &small)).await.expect(201);
     let object = widget("w", json!({"field7": "abc7"}));

@@ -21,7 +21,7 @@ pub(crate) use go_syntax::PatternFault;
 use go_syntax::{MAX_NESTING, PatternFaultKind, translate};
 
 /// The memory limit of one compiled pattern.
-const MAX_PATTERN_BYTES: usize = 10 << 20;
+pub(crate) const MAX_PATTERN_BYTES: usize = 10 << 20;
 
 /// The memory limit of all distinct patterns of one definition.
 pub(crate) const MAX_DEFINITION_PATTERN_BYTES: usize = 16 << 20;

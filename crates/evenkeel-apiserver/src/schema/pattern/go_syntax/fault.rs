@@ -42,6 +42,10 @@ impl PatternFault {
     pub(crate) fn too_large(pattern: &str) -> Self {
         PatternFault::new(PatternFaultKind::TooLarge, pattern)
     }
+
+    pub(crate) fn is_too_large(&self) -> bool {
+        matches!(self.kind, PatternFaultKind::TooLarge)
+    }
 }
 
 impl fmt::Display for PatternFault {
