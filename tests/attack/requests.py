@@ -130,11 +130,12 @@ def patterns(server):
 
 
 def growing_patches(server):
-    """60 merge patches of 2 MB that grow one object"""
-    yield server.send("POST", PODS, pod())
+    """60 merge patches of 1 MB that grow one object"""
+    yield define(server, {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+    yield widget(server, {})
     for number in range(60):
-        grown = {"metadata": {"annotations": {f"k{number}": "x" * 2_000_000}}}
-        yield server.send("PATCH", f"{PODS}/a", grown, "application/merge-patch+json")
+        grown = {"spec": {f"k{number}": "x" * 1_000_000}}
+        yield server.send("PATCH", f"{WIDGETS}/a", grown, "application/merge-patch+json")
 
 
 def history(server):

@@ -26,7 +26,6 @@ pub(crate) mod request_info;
 mod request_log;
 pub(crate) mod service;
 pub(crate) mod sessions;
-mod slow_reports;
 mod stall;
 #[cfg(test)]
 mod tests;
@@ -42,7 +41,6 @@ pub(crate) use fault_endpoint::FaultEndpoint;
 pub(crate) use request_log::RequestLog;
 pub use request_log::{RequestRecord, RequestTarget};
 pub use service::InProcess;
-pub(crate) use slow_reports::SlowReports;
 
 use self::request_info::RequestInfo;
 use crate::engine::Snapshot;

@@ -11,13 +11,14 @@
 
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri};
 use http_body::Body as _;
+use tokio::time::Instant;
 
 use super::RequestRecord;
 use super::request_info::RequestInfo;
@@ -29,6 +30,9 @@ use crate::metrics::{InFlightGuard, Series};
 
 /// The time after which a request is reported as slow. Long-running requests never are.
 const SLOW: Duration = Duration::from_secs(1);
+
+/// Slow requests are reported once per interval.
+pub(crate) const SLOW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The target of the request log in `tracing`.
 const REQUESTS: &str = "evenkeel_apiserver::requests";
@@ -171,6 +175,11 @@ impl<'a> Observation<'a> {
         }
     }
 
+    /// Returns how many slow requests were not reported since the last report, if this one is to be reported.
+    fn admit_slow(&self) -> Option<u64> {
+        self.shared.slow_requests.lock().unwrap_or_else(PoisonError::into_inner).admit(Instant::now())
+    }
+
     /// Writes the request log.
     fn log(&mut self, latency: Duration, status: Option<StatusCode>, bytes: Option<u64>) {
         let Some(record) = self.record.take() else { return };
@@ -178,7 +187,7 @@ impl<'a> Observation<'a> {
         let RequestRecord { method, path, user, .. } = &record;
         let status = status.map(|status| status.as_u16());
         let is_slow = latency >= SLOW && !self.info.is_long_running();
-        if is_slow && let Some(omitted) = self.shared.slow_reports.admit(self.shared.env.monotonic()) {
+        if is_slow && let Some(omitted) = self.admit_slow() {
             tracing::warn!(target: REQUESTS, %method, path, status, user, ?latency, bytes, omitted, "slow request");
         } else {
             tracing::debug!(target: REQUESTS, %method, path, status, user, ?latency, bytes, "request");

@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use evenkeel_base::channels::UpgradedIo;
+use evenkeel_base::log_throttle::LogThrottle;
 use evenkeel_core::{Reason, Status};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
@@ -27,7 +28,7 @@ use super::observation::{Observation, SessionEnd};
 use super::request_body::{self, RequestBodyError};
 use super::request_class::{RequestClass, allotted_time, may_be_watch};
 use super::sessions::Sessions;
-use super::{FaultEndpoint, Handler, RequestLog, SlowReports, compress, cross_site};
+use super::{FaultEndpoint, Handler, RequestLog, compress, cross_site};
 use crate::audit::AuditLog;
 use crate::engine::is_authorized;
 use crate::env::{self, Env};
@@ -61,7 +62,8 @@ pub(crate) struct ServerShared {
     pub(crate) faults: Faults,
     pub(crate) fault_endpoint: Option<FaultEndpoint>,
     pub(crate) request_log: RequestLog,
-    pub(crate) slow_reports: SlowReports,
+    /// Limits the reports of slow requests, so that a client cannot fill the log.
+    pub(crate) slow_requests: Mutex<LogThrottle>,
     pub(crate) metrics: Arc<Metrics>,
     /// The audit log, if it is enabled.
     pub(crate) audit: Option<Arc<AuditLog>>,

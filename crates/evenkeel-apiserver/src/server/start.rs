@@ -2,10 +2,11 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use evenkeel_base::log_throttle::LogThrottle;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval};
@@ -22,10 +23,11 @@ use crate::listener::aside::AsideThreads;
 use crate::listener::auth::{Authenticator, Tokens, admin, authenticated};
 use crate::listener::flow::InFlightLimits;
 use crate::listener::http::{ListenerHandle, listen};
+use crate::listener::observation::SLOW_INTERVAL;
 use crate::listener::service::{Caller, InProcess, ServerShared};
 use crate::listener::sessions::Sessions;
 use crate::listener::tls::{Identity, IdentityKeys, TlsError, provider};
-use crate::listener::{FaultEndpoint, Handler, RequestLog, SlowReports};
+use crate::listener::{FaultEndpoint, Handler, RequestLog};
 use crate::metrics::Metrics;
 use crate::store::durable::read_backup;
 use crate::store::first_revision;
@@ -205,7 +207,7 @@ impl Builder {
             faults: Faults::new(Some(store), Some(Arc::clone(&self.clock))),
             fault_endpoint: fault_endpoint_token.as_ref().map(|token| FaultEndpoint::new(&token.0)),
             request_log: RequestLog::default(),
-            slow_reports: SlowReports::default(),
+            slow_requests: Mutex::new(LogThrottle::new(SLOW_INTERVAL)),
             sessions: Sessions::default(),
             memory: Arc::clone(&self.settings.memory),
             started: self.clock.monotonic(),

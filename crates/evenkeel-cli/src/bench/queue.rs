@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use evenkeel_core::ObjectKey;
 use evenkeel_queue::limiter::default_controller_limiter;
-use evenkeel_queue::{Clock, Key, Sleep, TokioClock, WorkQueue};
+use evenkeel_queue::{Clock, Item, Key, Sleep, TokioClock, WorkQueue};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -183,16 +183,16 @@ async fn measure(case: Case, count: u32, workers: u32) -> Result<Figures, Failur
     let costs = match case {
         Case::Add => {
             let (keys, queue) = (keys(count), queue(TokioClock));
-            time(count, async || add_all(&queue, &keys)).await?
+            time(count, async || add_all(&queue, keys.iter().cloned())).await?
         }
         Case::GetDone => {
             let (keys, queue) = (keys(count), queue(TokioClock));
-            add_all(&queue, &keys)?;
+            add_all(&queue, keys.iter().cloned())?;
             time(count, async || take_all(&queue, count).await).await?
         }
         Case::Workers => {
             let (keys, queue) = (keys(count), queue(TokioClock));
-            time(count, async || work_off(&queue, &keys, workers).await).await?
+            time(count, async || work_off(&queue, keys.iter().cloned(), workers, Item::forget).await).await?
         }
         Case::PlainAdd => plain::add(count).await?,
         Case::PlainGetDone => plain::get_done(count).await?,
@@ -243,9 +243,10 @@ fn keys(count: u32) -> Vec<ObjectKey> {
     (0..count).map(key).collect()
 }
 
-fn add_all(queue: &WorkQueue<ObjectKey>, keys: &[ObjectKey]) -> Outcome {
-    keys.iter().for_each(|key| queue.add(key.clone()));
-    expect(queue.len() == keys.len())
+fn add_all<K: Key>(queue: &WorkQueue<K>, keys: impl ExactSizeIterator<Item = K>) -> Outcome {
+    let count = keys.len();
+    keys.for_each(|key| queue.add(key));
+    expect(queue.len() == count)
 }
 
 async fn take_all<K: Key>(queue: &WorkQueue<K>, count: u32) -> Outcome {
@@ -257,24 +258,31 @@ async fn take_all<K: Key>(queue: &WorkQueue<K>, count: u32) -> Outcome {
     expect(queue.is_empty() && queue.stats().delayed == 0)
 }
 
-async fn work_off(queue: &WorkQueue<ObjectKey>, keys: &[ObjectKey], workers: u32) -> Outcome {
+/// Adds the keys while so many tasks take and finish them.
+async fn work_off<K: Key>(
+    queue: &WorkQueue<K>,
+    keys: impl ExactSizeIterator<Item = K>,
+    workers: u32,
+    finish: impl Fn(Item<K>) + Copy + Send + 'static,
+) -> Outcome {
+    let count = keys.len();
     let mut tasks = JoinSet::new();
     for _ in 0..workers {
         let queue = queue.clone();
         tasks.spawn(async move {
             let mut taken = 0;
             while let Some(item) = queue.next().await {
-                item.forget();
+                finish(item);
                 taken += 1;
             }
             taken
         });
     }
     // This is not one of the threads that the tasks run on.
-    keys.iter().for_each(|key| queue.add(key.clone()));
+    keys.for_each(|key| queue.add(key));
     queue.shut_down();
     let taken: usize = tasks.join_all().await.into_iter().sum();
-    expect(taken == keys.len())
+    expect(taken == count)
 }
 
 async fn time(count: u32, work: impl AsyncFnOnce() -> Outcome) -> Result<Costs, Failure> {

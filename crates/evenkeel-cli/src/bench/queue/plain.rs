@@ -4,45 +4,25 @@
 
 use std::thread;
 
-use evenkeel_queue::WorkQueue;
-use tokio::task::JoinSet;
+use evenkeel_queue::{Item, WorkQueue};
 
-use super::{Costs, expect, key, take_all, time};
-use crate::{Failure, Outcome};
+use super::{Costs, add_all, expect, key, take_all, time, work_off};
+use crate::Failure;
 
 pub(super) async fn add(count: u32) -> Result<Costs, Failure> {
     let (keys, queue) = (keys(count), WorkQueue::<String>::new());
-    time(count, async || add_all(&queue, keys)).await
+    time(count, async || add_all(&queue, keys.into_iter())).await
 }
 
 pub(super) async fn get_done(count: u32) -> Result<Costs, Failure> {
     let queue = WorkQueue::new();
-    add_all(&queue, keys(count))?;
+    add_all(&queue, keys(count).into_iter())?;
     time(count, async || take_all(&queue, count).await).await
 }
 
 pub(super) async fn tasks(count: u32, workers: u32) -> Result<Costs, Failure> {
     let (keys, queue) = (keys(count), WorkQueue::<String>::new());
-    time(count, async || {
-        let mut tasks = JoinSet::new();
-        for _ in 0..workers {
-            let queue = queue.clone();
-            tasks.spawn(async move {
-                let mut taken = 0;
-                while let Some(item) = queue.next().await {
-                    item.done();
-                    taken += 1;
-                }
-                taken
-            });
-        }
-        // This is not one of the threads that the tasks run on.
-        keys.into_iter().for_each(|key| queue.add(key));
-        queue.shut_down();
-        let taken: u32 = tasks.join_all().await.into_iter().sum();
-        expect(taken == count)
-    })
-    .await
+    time(count, async || work_off(&queue, keys.into_iter(), workers, Item::done).await).await
 }
 
 pub(super) async fn threads(count: u32, workers: u32) -> Result<Costs, Failure> {
@@ -71,10 +51,4 @@ pub(super) async fn threads(count: u32, workers: u32) -> Result<Costs, Failure> 
 
 fn keys(count: u32) -> Vec<String> {
     (0..count).map(|number| key(number).to_string()).collect()
-}
-
-fn add_all(queue: &WorkQueue<String>, keys: Vec<String>) -> Outcome {
-    let count = keys.len();
-    keys.into_iter().for_each(|key| queue.add(key));
-    expect(queue.len() == count)
 }
