@@ -260,7 +260,8 @@ impl<K: Key> Shared<K> {
                 state.latest = state.latest.max(now);
                 update.now = state.latest;
             }
-            if state.is_inbox_open {
+            // Calls may come late, after the inbox was closed.
+            if self.is_plain {
                 self.inbox.take(&mut state.deferred);
                 plain_path::apply_deferred(state, update.now);
             }

@@ -8,9 +8,12 @@ pub(crate) use std::{
     sync::Mutex,
     sync::MutexGuard,
     sync::Weak,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, Ordering, fence},
     thread,
 };
+
+#[cfg(not(shuttle))]
+pub(crate) use crossbeam_queue::ArrayQueue as Ring;
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::{
@@ -18,17 +21,49 @@ pub(crate) use shuttle::{
     sync::Mutex,
     sync::MutexGuard,
     sync::Weak,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, Ordering, fence},
     thread,
 };
 
-/// Attempts to take a lock before the thread blocks; the pause after each is twice as long as the one before.
-const ATTEMPTS: u32 = if cfg!(shuttle) { 0 } else { 7 };
+/// A bounded queue, as [`Ring`] without shuttle.
+#[cfg(shuttle)]
+pub(crate) struct Ring<T> {
+    items: Mutex<std::collections::VecDeque<T>>,
+    capacity: usize,
+}
 
-/// Takes a lock that is held for less than a microsecond at a time. Poisoning is ignored.
+#[cfg(shuttle)]
+impl<T> Ring<T> {
+    pub(crate) fn new(capacity: usize) -> Self {
+        Ring { items: Mutex::new(std::collections::VecDeque::new()), capacity }
+    }
+
+    pub(crate) fn push(&self, item: T) -> Result<(), T> {
+        let mut items = lock(&self.items);
+        if items.len() == self.capacity {
+            return Err(item);
+        }
+        items.push_back(item);
+        Ok(())
+    }
+
+    pub(crate) fn pop(&self) -> Option<T> {
+        lock(&self.items).pop_front()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.items).is_empty()
+    }
+}
+
+/// Attempts to take a lock before the thread blocks; the pause after each is twice as long as the one before.
+const ATTEMPTS: u32 = if cfg!(shuttle) { 0 } else { 10 };
+
+/// Takes a lock that is usually held for less than a microsecond, and for some ten microseconds while a full inbox is applied.
+/// Poisoning is ignored.
 ///
 /// The standard lock does not spin once a thread is blocked: each holder then wakes the next, which costs more than all the work
-/// under the lock.
+/// under the lock. So a thread spins for longer than the lock is usually held.
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     match try_lock(mutex) {

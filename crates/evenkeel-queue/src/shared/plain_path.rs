@@ -19,11 +19,13 @@ impl<K: Key> Shared<K> {
     /// Adds a key with the default priority.
     #[inline]
     pub(crate) fn add(&self, hash: u64, key: K) {
-        if let DeferredCall::Add { hash, key } = match self.inbox.leave(DeferredCall::Add { hash, key }) {
-            Left::Refused(call) => call,
-            left => return self.apply_some(left),
-        } {
-            _ = self.change(false, |machine, now| machine.add(hash, key, 0, now));
+        match self.inbox.leave(DeferredCall::Add { hash, key }) {
+            Left::Behind => {}
+            Left::Late => self.apply_left(),
+            Left::Refused(DeferredCall::Add { hash, key }) => {
+                _ = self.change(false, |machine, now| machine.add(hash, key, 0, now));
+            }
+            Left::Refused(DeferredCall::Finish { .. }) => {}
         }
     }
 
@@ -43,11 +45,12 @@ impl<K: Key> Shared<K> {
                 return None;
             }
             match self.inbox.leave(DeferredCall::Finish { slot, run, forgets }) {
-                Left::Refused(_) => {}
-                left => {
-                    self.apply_some(left);
+                Left::Behind => return None,
+                Left::Late => {
+                    self.apply_left();
                     return None;
                 }
+                Left::Refused(_) => {}
             }
         }
         // The key is dropped without the lock.
@@ -55,18 +58,10 @@ impl<K: Key> Shared<K> {
         self.metrics.is_some().then_some(took)
     }
 
-    /// Applies deferred calls, if they have become many.
-    #[inline]
-    fn apply_some(&self, left: Left<K>) {
-        match left {
-            Left::Behind | Left::Refused(_) => {}
-            Left::Many => {
-                if let Some(state) = try_lock(&self.state.0) {
-                    self.enter(state, None).run(|_, _| {});
-                }
-            }
-            Left::Full => self.update(false, |_, _| {}),
-        }
+    /// Applies the calls in the inbox.
+    #[cold]
+    fn apply_left(&self) {
+        self.update(false, |_, _| {});
     }
 
     /// Takes a key. If none is ready, the inbox is closed, so that the caller can wait.
