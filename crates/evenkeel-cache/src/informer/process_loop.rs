@@ -113,6 +113,10 @@ impl DeltaSink for ProcessLoop {
         self.shared.table.get(key.as_str())
     }
 
+    fn prepare(&self, object: &Object) {
+        self.shared.views.prepare_object(object);
+    }
+
     fn poll_request(&mut self, context: &mut Context<'_>) -> Poll<SinkRequest> {
         if let Poll::Ready(Some(repair)) = self.repairs.poll_recv(context) {
             return Poll::Ready(repair);

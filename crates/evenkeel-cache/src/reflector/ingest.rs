@@ -89,7 +89,7 @@ impl Ingest {
         match known {
             Some(known) if known.is_same_state_as(&object) => Ok(Ingested::accepted(known)),
             known => {
-                let mut ingested = self.object(object)?;
+                let mut ingested = self.object(object, Some(sink))?;
                 ingested.accepted = ingested.accepted.or(known);
                 Ok(ingested)
             }
@@ -106,35 +106,41 @@ impl Ingest {
             Delta::Updated(object) => (object, Delta::Updated),
             Delta::Deleted(Deleted::Observed(object)) => {
                 let key = self.transform.is_some().then(|| object.key().clone());
-                let Ingested { accepted, error } = self.object(object)?;
+                let Ingested { accepted, error } = self.object(object, None)?;
                 // The object is deleted whatever its last state was. Deletes of unknown objects are ignored.
                 let last = accepted.or_else(|| sink.known(&key?));
                 return Ok(Ingested { accepted: last.map(|object| Delta::Deleted(object.into())), error });
             }
             other => return Ok(Ingested::accepted(other)),
         };
-        let Ingested { accepted, error } = self.object(object)?;
+        let Ingested { accepted, error } = self.object(object, Some(sink))?;
         Ok(Ingested { accepted: accepted.map(rebuild), error })
     }
 
-    fn object(&mut self, object: Object) -> Result<Ingested<Object>, ReflectorError> {
-        let Some(transform) = &self.transform else { return Ok(Ingested::accepted(self.detach(object))) };
+    /// Transforms and packs an object. A `sink` that will store it prepares it in between.
+    fn object(&mut self, object: Object, sink: Option<&dyn DeltaSink>) -> Result<Ingested<Object>, ReflectorError> {
+        let Some(transform) = &self.transform else { return Ok(Ingested::accepted(self.detach(object, sink))) };
         let raw = (self.on_transform_error == OnTransformError::KeepRaw).then(|| object.clone());
         match apply(transform, object) {
             Ok(transformed) => {
                 // If the transform returned its argument, this makes it the only reference.
                 drop(raw);
-                Ok(Ingested::accepted(self.detach(transformed)))
+                Ok(Ingested::accepted(self.detach(transformed, sink)))
             }
             Err(error) if self.on_transform_error == OnTransformError::Fail => Err(error),
-            Err(error) => Ok(Ingested { accepted: raw.map(|raw| self.detach(raw)), error: Some(error) }),
+            Err(error) => Ok(Ingested { accepted: raw.map(|raw| self.detach(raw, sink)), error: Some(error) }),
         }
     }
 
     /// Returns the object as it is stored: it must not retain the chunk that it was read from.
-    fn detach(&mut self, object: Object) -> Object {
+    fn detach(&mut self, object: Object, sink: Option<&dyn DeltaSink>) -> Object {
         match &mut self.packer {
-            Some(packer) => packer.pack(object),
+            Some(packer) => {
+                if let Some(sink) = sink {
+                    sink.prepare(&object);
+                }
+                packer.pack(object)
+            }
             None => object.into_detached(),
         }
     }

@@ -30,6 +30,12 @@ pub trait DeltaSink: Send {
         None
     }
 
+    /// Reads what the sink needs of an object that will be stored, before the object is packed: reading it later unpacks it. The
+    /// reflector does not call it for objects that it does not pack.
+    fn prepare(&self, object: &Object) {
+        let _ = object;
+    }
+
     /// Returns a request to the reflector. An implementation that returns `Pending` wakes the task when there is a request.
     fn poll_request(&mut self, context: &mut Context<'_>) -> Poll<SinkRequest> {
         let _ = context;

@@ -4,6 +4,7 @@ use std::any::{Any, TypeId};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::definition::{PreparedView, ViewDefinition};
+use crate::Object;
 use crate::delta::Delta;
 
 /// The views of an informer. They stay for as long as the informer.
@@ -43,11 +44,17 @@ impl Views {
         (definition, true)
     }
 
-    /// Evaluates all views of the objects that these deltas store, before the store is written.
+    /// Evaluates all views of an object.
+    pub(crate) fn prepare_object(&self, object: &Object) {
+        for RegisteredView { definition, .. } in &*self.registered() {
+            definition.prepare(object);
+        }
+    }
+
+    /// Evaluates all views of the objects that these deltas store, before the store is written. Most have been evaluated before they
+    /// were packed.
     pub(crate) fn prepare(&self, deltas: &[Delta]) {
-        // User code runs without the lock.
-        let registered = Arc::clone(&*self.registered.lock().unwrap_or_else(PoisonError::into_inner));
-        for RegisteredView { definition, .. } in &*registered {
+        for RegisteredView { definition, .. } in &*self.registered() {
             for delta in deltas {
                 match delta {
                     Delta::ReplacedAll { objects, .. } => objects.iter().for_each(|object| definition.prepare(object)),
@@ -55,5 +62,10 @@ impl Views {
                 }
             }
         }
+    }
+
+    /// Returns the views: user code runs without the lock.
+    fn registered(&self) -> Arc<[RegisteredView]> {
+        Arc::clone(&*self.registered.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

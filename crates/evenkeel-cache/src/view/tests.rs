@@ -127,6 +127,28 @@ async fn each_state_is_evaluated_once_and_before_it_is_stored() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn values_are_evaluated_before_objects_are_packed() {
+    let (source, informer) = informer([]);
+    let large = |name: &str| {
+        let mut pod = pod(name, "node-1");
+        pod["metadata"]["annotations"] = json!({"note": "what siblings share is stored once; ".repeat(50)});
+        pod
+    };
+    (0..100).for_each(|number| drop(source.add(large(&format!("web-{number:03}"))).unwrap()));
+    let view = informer.view_by("packed", |pod| {
+        let is_packed = pod.payload_bytes() < pod.raw().unwrap().len();
+        Ok::<_, Infallible>(is_packed)
+    });
+    let _running = start(&informer).await;
+    source.modify(large("web-050")).unwrap();
+    settle().await;
+    let snapshot = view.snapshot();
+    let packed = snapshot.iter().filter(|(pod, _)| pod.payload_bytes() < pod.raw().unwrap().len()).count();
+    assert!(packed > 50, "the store packs its objects: {packed} of 100");
+    assert_eq!(snapshot.iter().filter(|(_, was_packed)| **was_packed).count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_object_that_does_not_fit_keeps_its_error_and_the_others_their_values() {
     let recorder = DebuggingRecorder::new();
     let metrics = recorder.snapshotter();

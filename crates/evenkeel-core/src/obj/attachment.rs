@@ -50,5 +50,18 @@ impl Attachments {
     }
 }
 
+/// The values are shared.
+impl Clone for Attachments {
+    fn clone(&self) -> Self {
+        let clone = Attachments::default();
+        let mut next = self.first.get();
+        while let Some(attachment) = next {
+            clone.get_or_attach(attachment.id, Arc::clone(&attachment.value));
+            next = attachment.next.get();
+        }
+        clone
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -205,8 +205,8 @@ impl<K> Obj<K> {
         Ok(parsed.map_or_else(|| self.clone(), |parsed| Self::new(&self.inner.info, parsed)))
     }
 
-    /// Replaces the payload by another encoding of the same bytes. If there is no other reference to the object, nothing else is
-    /// copied.
+    /// Replaces the payload by another encoding of the same bytes; attachments stay. If there is no other reference to the object,
+    /// nothing else is copied.
     pub(crate) fn repack(mut self, pack: impl FnOnce(&mut Header, &Payload) -> Payload) -> Self {
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
             inner.payload = pack(&mut inner.header, &inner.payload);
@@ -215,7 +215,8 @@ impl<K> Obj<K> {
         let inner = &*self.inner;
         let mut header = inner.header.clone();
         let payload = pack(&mut header, &inner.payload);
-        Self::of(header, payload, Arc::clone(&inner.info))
+        let (attachments, info) = (inner.attachments.clone(), Arc::clone(&inner.info));
+        Obj { inner: Arc::new(ObjInner { attachments, header, payload, info }), kind: PhantomData }
     }
 }
 
