@@ -11,7 +11,7 @@ use tower_service::Service;
 use crate::Failure;
 use crate::client::{Connection, call, drain, expect};
 use crate::pods;
-use crate::report::{Samples, line, megabytes, resident};
+use crate::report::{self, Samples, line, megabytes, resident};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -66,8 +66,9 @@ pub(crate) async fn creates() -> Result<(), Failure> {
 }
 
 fn rate(name: &str, count: usize, begin: Instant, target: &str) {
-    let seconds = begin.elapsed().as_secs_f64();
-    line(name, &format!("{:.0}/s", count as f64 / seconds), target);
+    let rate = count as f64 / begin.elapsed().as_secs_f64();
+    line(name, &format!("{rate:.0}/s"), target);
+    report::value(name, rate, "/s");
 }
 
 /// STO-30 and HL-9.
@@ -83,8 +84,10 @@ pub(crate) async fn large(count: usize) -> Result<(), Failure> {
     let size = one.into_body().collect().await?.to_bytes().len();
     let target = format!("({} pods of {size} bytes; meant: {})", count, pods::STORED);
     line("memory, stored pod", &format!("{} bytes resident each", grown / count.max(1) as u64), &target);
-    let total = format!("{:.0} MB resident", megabytes(resident()));
-    line("memory, all of them", &total, "STO-30: 500 MB for 100,000");
+    report::value("memory of a stored pod", grown as f64 / count.max(1) as f64, "bytes");
+    let total = megabytes(resident());
+    line("memory, all of them", &format!("{total:.0} MB resident"), "STO-30: 500 MB for 100,000");
+    report::value(&format!("memory with {count} pods"), total, "MB");
 
     let address = server.url().trim_start_matches("http://").to_owned();
     let uri = format!("{}/api/v1/pods", server.url());
@@ -101,8 +104,11 @@ pub(crate) async fn large(count: usize) -> Result<(), Failure> {
             bytes = drain(reply.into_body()).await?;
             samples.push(begin.elapsed());
         }
-        let figure = format!("{} ({:.0} MB)", Samples::new(samples).summary(), megabytes(bytes as u64));
+        let samples = Samples::new(samples);
+        let figure = format!("{} ({:.0} MB)", samples.summary(), megabytes(bytes as u64));
         line(&format!("large list, {version}"), &figure, "HL-9: 250 ms for 100,000");
+        let name = format!("list of {count} pods, {version}: median");
+        report::value(&name, report::milliseconds(samples.quantile(0.5)), "ms");
     }
     let mut samples = Vec::new();
     for _ in 0..7 {
@@ -111,7 +117,7 @@ pub(crate) async fn large(count: usize) -> Result<(), Failure> {
         drain(reply.into_body()).await?;
         samples.push(begin.elapsed());
     }
-    line("large list, in process", &Samples::new(samples).summary(), "");
+    report::samples("large list, in process", &Samples::new(samples), "");
     server.shutdown().await;
     Ok(())
 }

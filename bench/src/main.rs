@@ -40,6 +40,9 @@ struct Options {
     /// Number of timed starts.
     #[arg(long, default_value_t = 200)]
     starts: usize,
+    /// Print figures as lines of JSON, in the cases of `bench/report.sh`.
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     peer: peer::Peer,
     #[command(flatten)]
@@ -73,6 +76,9 @@ fn main() -> Result<(), Failure> {
             }
         }
         return Ok(());
+    }
+    if options.json {
+        report::print_json();
     }
     if options.case == "reconcile" {
         // It builds runtimes of its own.

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::Failure;
 use crate::data::Data;
-use crate::report::line;
+use crate::report::{line, value};
 use crate::server::wire::Wire;
 
 /// Number of packed pods that are decoded in each round, beside unpacked ones.
@@ -32,13 +32,19 @@ pub(crate) fn pack(count: usize) -> Result<(), Failure> {
         let begin = Instant::now();
         let packed: Vec<Obj<Pod>> = fresh.into_iter().map(|pod| packer.pack(pod)).collect();
         let left = packer.stats().bytes_out as f64 / count.max(1) as f64;
-        line(&name("packing"), &format!("{:.2} µs a pod, {left:.0} bytes left", per(begin.elapsed(), count)), "");
+        let packing = per(begin.elapsed(), count);
+        line(&name("packing"), &format!("{packing:.2} µs a pod, {left:.0} bytes left"), "");
+        value(&name("a pod before"), bytes as f64 / count.max(1) as f64, "bytes");
+        value(&name("a packed pod"), left, "bytes");
+        value(&name("packing a pod"), packing, "µs");
 
         let begin = Instant::now();
         for pod in &packed {
             std::hint::black_box(pod.raw()?);
         }
-        line(&name("unpacking"), &format!("{:.2} µs a pod", per(begin.elapsed(), count)), "");
+        let unpacking = per(begin.elapsed(), count);
+        line(&name("unpacking"), &format!("{unpacking:.2} µs a pod"), "");
+        value(&name("unpacking a pod"), unpacking, "µs");
 
         let step = (count / DECODED).max(1);
         let mut ratios = Vec::new();
@@ -53,6 +59,8 @@ pub(crate) fn pack(count: usize) -> Result<(), Failure> {
         let figure = format!("{:.2} µs a pod, plain {:.2} µs", per(best[1], decoded), per(best[0], decoded));
         let ratio = format!("{:.2} times ({:.2} to {:.2})", ratios[ROUNDS / 2], ratios[0], ratios[ROUNDS - 1]);
         line(&name("typed()"), &figure, &ratio);
+        value(&name("typed() of a packed pod"), per(best[1], decoded), "µs");
+        value(&name("typed() of an unpacked pod"), per(best[0], decoded), "µs");
     }
     Ok(())
 }

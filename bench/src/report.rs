@@ -1,10 +1,40 @@
 //! Formats figures.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Prints one figure.
+use serde_json::json;
+
+/// Whether figures are printed as JSON for `bench/report.sh` instead of as text.
+static JSON: AtomicBool = AtomicBool::new(false);
+
+/// Prints figures as JSON from now on.
+pub(crate) fn print_json() {
+    JSON.store(true, Ordering::Relaxed);
+}
+
+/// Prints one figure as text.
 pub(crate) fn line(name: &str, figure: &str, target: &str) {
-    println!("{name:<44} {figure:<46} {target}");
+    if !JSON.load(Ordering::Relaxed) {
+        println!("{name:<44} {figure:<46} {target}");
+    }
+}
+
+/// Prints one figure as JSON. More is better if it is a rate.
+pub(crate) fn value(name: &str, value: f64, unit: &str) {
+    if JSON.load(Ordering::Relaxed) {
+        println!("{}", json!({"title": format!("{name}, {unit}"), "value": value, "more": unit == "/s"}));
+    }
+}
+
+/// Prints the median of samples, in both forms.
+pub(crate) fn samples(name: &str, samples: &Samples, target: &str) {
+    line(name, &samples.summary(), target);
+    value(&format!("{name}: median"), milliseconds(samples.quantile(0.5)), "ms");
+}
+
+pub(crate) fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }
 
 /// Sorted samples.

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 
 use crate::Failure;
 use crate::client::{Connection, call, expect};
-use crate::report::{Samples, line, megabytes, resident};
+use crate::report::{self, Samples, line, megabytes, resident};
 
 /// HL-1 to HL-3.
 pub(crate) async fn starts(count: usize) -> Result<(), Failure> {
@@ -28,7 +28,7 @@ pub(crate) async fn starts(count: usize) -> Result<(), Failure> {
     }
     let first = samples.first().copied().unwrap_or_default();
     line("start, in process: first in the process", &format!("{first:.2?}"), "");
-    line("start, in process", &Samples::new(samples).summary(), "HL-3: 1 ms");
+    report::samples("start, in process", &Samples::new(samples), "HL-3: 1 ms");
 
     let mut samples = Vec::new();
     for _ in 0..count {
@@ -41,7 +41,7 @@ pub(crate) async fn starts(count: usize) -> Result<(), Failure> {
         samples.push(begin.elapsed());
         server.shutdown().await;
     }
-    line("start, HTTP", &Samples::new(samples).summary(), "HL-1: 5 ms median, 15 ms p99");
+    report::samples("start, HTTP", &Samples::new(samples), "HL-1: 5 ms median, 15 ms p99");
 
     let mut samples = Vec::new();
     for _ in 0..count {
@@ -51,7 +51,7 @@ pub(crate) async fn starts(count: usize) -> Result<(), Failure> {
         samples.push(begin.elapsed());
         server.shutdown().await;
     }
-    line("start, TLS with new certificates", &Samples::new(samples).summary(), "HL-2: 15 ms median");
+    report::samples("start, TLS with new certificates", &Samples::new(samples), "HL-2: 15 ms median");
     Ok(())
 }
 
@@ -88,6 +88,7 @@ pub(crate) fn memory() -> Result<(), Failure> {
     let output = std::process::Command::new(std::env::current_exe()?).arg("idle").output()?;
     let bytes: u64 = String::from_utf8(output.stdout)?.trim().parse()?;
     line("memory, idle server over HTTP", &format!("{:.1} MB resident", megabytes(bytes)), "HL-4: 25 MB");
+    report::value("memory, idle server over HTTP", megabytes(bytes), "MB");
     Ok(())
 }
 
@@ -126,6 +127,6 @@ pub(crate) async fn definitions(count: usize) -> Result<(), Failure> {
         samples.push(begin.elapsed());
         check(reply.status() == 201)?;
     }
-    line("crd, POST to first object accepted", &Samples::new(samples).summary(), "HL-5: 2 ms");
+    report::samples("crd, POST to first object accepted", &Samples::new(samples), "HL-5: 2 ms");
     Ok(())
 }

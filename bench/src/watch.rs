@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::Failure;
 use crate::client::{call, expect};
 use crate::pods;
-use crate::report::{Samples, line};
+use crate::report::{self, Samples, line};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const EVENTS: usize = 5_000;
@@ -82,6 +82,10 @@ pub(crate) async fn fan_out(watchers: usize) -> Result<(), Failure> {
             samples.quantile(0.99)
         );
         line(name, &figure, "STO-33: 1,000,000/s, p99 50 ms, 0 missed");
+        let name = format!("{name}, {watchers} watchers");
+        report::value(&format!("{name}: deliveries"), delivered as f64 / seconds, "/s");
+        report::value(&format!("{name}: 99 %"), report::milliseconds(samples.quantile(0.99)), "ms");
+        report::value(&format!("{name}: missed"), missing as f64, "events");
     }
     Ok(())
 }

@@ -118,6 +118,44 @@ impl Results {
         [wire, Wire::Json].into_iter().find(|wire| ran(*wire))
     }
 
+    /// Returns the columns of a table: each program that ran, the format in which it is compared, and the heading.
+    pub(crate) fn columns(
+        &self,
+        case: &str,
+        wire: Wire,
+        programs: &[&'static str],
+    ) -> Vec<(&'static str, Wire, String)> {
+        let ran = programs.iter().filter_map(|program| Some((*program, self.form_of(case, wire, program)?)));
+        let ran = ran.filter(|(program, form)| *program != OURS || *form == wire);
+        ran.map(|(program, form)| match form == wire {
+            true => (program, form, program.to_owned()),
+            false => (program, form, format!("{program} ({})", form.name())),
+        })
+        .collect()
+    }
+
+    /// Returns the rows of the table of a case for `bench/report`: the value of every round, and null for a round without.
+    fn rows(&self, case: &Case, wire: Wire, programs: &[&'static str]) -> Vec<Value> {
+        let columns = self.columns(case.name, wire, programs);
+        let measured = MEASURES.iter().filter(|measure| {
+            columns.iter().any(|(program, form, _)| self.has_figure(case.name, *form, program, measure.figure))
+        });
+        let row = |measure: &Measure| {
+            let mut values = json!({});
+            for (program, form, heading) in &columns {
+                let rounds = self.rounds(case.name, *form, program, measure.figure_of(program));
+                let value = |round| rounds.iter().find(|(of, _)| *of == round).map(|(_, value)| value / measure.unit);
+                if !rounds.is_empty() {
+                    values[heading.as_str()] = json!((0..case.rounds).map(value).collect::<Vec<_>>());
+                }
+            }
+            json!({
+                "title": measure.title, "more": measure.more_is_better, "compared": measure.compared, "values": values,
+            })
+        };
+        measured.map(row).collect()
+    }
+
     /// Returns everything as JSON.
     pub(crate) fn json(&self, cases: &[Case], programs: &[&'static str]) -> Value {
         let mut groups = Vec::new();
@@ -125,7 +163,7 @@ impl Results {
             for wire in &case.wires {
                 let mut group = json!({
                     "case": case.name, "title": case.title, "wire": wire.name(), "objects": case.objects,
-                    "updates": case.updates,
+                    "updates": case.updates, "rows": self.rows(case, *wire, programs),
                 });
                 for program in programs {
                     let entries = self.entries.iter().filter(|entry| entry.is(case.name, *wire, program));
@@ -237,6 +275,10 @@ pub(crate) mod tests {
         assert_eq!(group["better_than"]["client-go"]["sync_cpu_s"]["most"], json!(11.0));
         assert_eq!(group["rounds"]["kube-rs"].as_array().map(Vec::len), Some(2));
         assert_eq!(all["failures"].as_array().map(Vec::len), Some(1));
+        let row = &all["groups"][1]["rows"][0];
+        assert_eq!((&row["title"], &row["more"]), (&json!("sync, CPU, s"), &json!(false)));
+        assert_eq!(row["values"]["evenkeel"], json!([0.5, 1.5]));
+        assert_eq!(row["values"]["kube-rs (json)"], json!([20.0, 60.0]));
     }
 
     #[test]

@@ -27,20 +27,13 @@ pub(crate) fn tables(results: &Results, cases: &[Case], programs: &[&'static str
 
 /// Returns the header and the rows of all measures with a figure.
 fn table(results: &Results, case: &Case, wire: Wire, programs: &[&'static str]) -> Vec<Vec<String>> {
-    let ran: Vec<(&str, Wire)> = programs
-        .iter()
-        .filter_map(|program| Some((*program, results.form_of(case.name, wire, program)?)))
-        .filter(|(program, form)| *program != OURS || *form == wire)
-        .collect();
-    let head = ran.iter().map(|(program, form)| match *form == wire {
-        true => (*program).to_owned(),
-        false => format!("{program} ({})", form.name()),
-    });
+    let ran = results.columns(case.name, wire, programs);
+    let head = ran.iter().map(|(_, _, heading)| heading.clone());
     let mut table = vec![[String::new()].into_iter().chain(head).collect::<Vec<_>>()];
     for measure in MEASURES {
         let cells: Vec<String> =
-            ran.iter().map(|(program, form)| cell(results, case, wire, (program, *form), measure)).collect();
-        if ran.iter().any(|(program, form)| results.has_figure(case.name, *form, program, measure.figure)) {
+            ran.iter().map(|(program, form, _)| cell(results, case, wire, (program, *form), measure)).collect();
+        if ran.iter().any(|(program, form, _)| results.has_figure(case.name, *form, program, measure.figure)) {
             table.push([measure.title.to_owned()].into_iter().chain(cells).collect());
         }
     }
