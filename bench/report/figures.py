@@ -146,9 +146,15 @@ def aligned(lines):
 
 
 def markdown(table):
-    """Returns the table as Markdown; the first cell has the number of rounds."""
-    rounds = "one round" if table["rounds"] == 1 else f"{table['rounds']} rounds"
+    """Returns the table as Markdown; the first cell has the number of rounds. A program alone has a range instead of ratios."""
+    counts = sorted({len(values) for row in table["rows"] for values in row["values"].values()})
+    rounds = " to ".join(dict.fromkeys(map(str, (counts[0], counts[-1]))))
     columns = programs(table["rows"])
-    lines = [[rounds, *columns]]
-    lines += [[row["title"], *(cell(row, program) for program in columns)] for row in table["rows"]]
+    lines = [["one round" if rounds == "1" else f"{rounds} rounds", *columns]]
+    for row in table["rows"]:
+        cells = [cell(row, program) for program in columns]
+        if columns == [OURS]:
+            median, least, most = map(show, spread(row["values"][OURS]))
+            cells = [median if least == most else f"{median} ({least}–{most})"]
+        lines.append([row["title"], *cells])
     return aligned(lines)
