@@ -125,6 +125,8 @@ def readme(all):
         """Compares with a peer; for the worst row with whichever mode of it is furthest ahead."""
         found = [program for program in row[field] if program.split(" ")[0] == peer or (worst and program.startswith(peer))]
         found = [program for program in found if figures.ratio(row, program, field)]
+        if not found and not worst:
+            raise Missing(f"{row['title']}: no figure of {peer}")
         if not found:
             return "–"
         return against(row, min(found, key=lambda program: figures.ratio(row, program, field)[0]), field, unit)

@@ -11,6 +11,7 @@ from unittest import mock
 
 from report import cases, figures, queue, render, store
 
+OURS = figures.OURS
 ROOT = pathlib.Path(__file__).parents[2]
 
 
@@ -116,6 +117,11 @@ class Regions(Folder):
         worst = next(line for line in lines if "worst" in line)
         self.assertIn("typed reads, /s", worst)
         self.assertIn("0.0010× (30M against 30,000)", worst)
+
+    def test_a_peer_that_did_not_run_fails(self):
+        groups = [{**of, "rows": [{**row, "values": {OURS: row["values"][OURS]}} for row in of["rows"]]} for of in COMPARE["groups"]]
+        with self.assertRaisesRegex(figures.Missing, "no figure of client-go"):
+            render.render(region("readme"), self.all(compare={**COMPARE, "groups": groups}))
 
     def test_the_machine_is_named(self):
         text = render.render(region("machine"), self.all())
