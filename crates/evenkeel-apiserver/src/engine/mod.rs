@@ -24,6 +24,7 @@ mod object;
 mod options;
 mod request;
 mod response;
+mod service_addresses;
 pub(crate) mod strategies;
 mod subresources;
 mod target;
@@ -44,6 +45,7 @@ use serde_json::json;
 
 pub(crate) use self::authorize::is_authorized;
 use self::options::WriteOptions;
+use self::service_addresses::ServiceAddresses;
 pub(crate) use self::subresources::service_account_token::SigningKey;
 use self::target::Writer;
 use self::timers::TimerWheel;
@@ -165,6 +167,8 @@ pub(crate) struct ApiEngine {
     definitions: Mutex<()>,
     /// Held from the assignment of addresses to a Service until its commit, so that no address is assigned twice.
     addresses: Mutex<()>,
+    /// The addresses of all Services.
+    service_addresses: Mutex<ServiceAddresses>,
     /// Held shared by creates while they commit, and exclusively while a namespace or a definition is marked for deletion: every object
     /// that was created before the mark is in the store when the controller empties it.
     creates: RwLock<()>,
@@ -208,6 +212,7 @@ impl ApiEngine {
             definition_writes: RwLock::default(),
             definitions: Mutex::default(),
             addresses: Mutex::default(),
+            service_addresses: Mutex::default(),
             creates: RwLock::default(),
             sweeping: Mutex::default(),
             sweeps: Mutex::default(),

@@ -182,6 +182,15 @@ impl Drop for Cursor {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CursorExpired;
 
+/// What a reader that follows a resource has not read yet.
+#[derive(Debug)]
+pub(crate) enum Unread {
+    /// The changes since it last read, oldest first.
+    Changes(Vec<Arc<Event>>),
+    /// All objects with their keys: the history does not reach back to its last read.
+    Everything(Vec<(Box<str>, Arc<Record>)>),
+}
+
 /// The content of a store at one moment, including its history. The objects are shared with the store.
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
@@ -396,6 +405,26 @@ impl Store {
             _ => cursor.revision = cursor.revision.max(visible),
         }
         Ok(batch)
+    }
+
+    /// Returns what a reader of a resource has not read since a revision, and the revision up to which it has then read. It
+    /// sees commits as soon as they are made, durable or not.
+    pub(crate) fn unread(&self, table: &str, since: Option<u64>) -> (u64, Unread) {
+        let inner = self.read();
+        let Some(table) = inner.tables.get(table) else {
+            return (inner.revision, Unread::Everything(Vec::new()));
+        };
+        // A restored image has another history: its floor is above all revisions that were issued before.
+        let known = since.filter(|since| *since >= table.ring.floor()).and_then(|since| table.ring.after(since));
+        let unread = match known {
+            Some(events) => Unread::Changes(events.map(Arc::clone).collect()),
+            None => {
+                let live =
+                    table.objects.iter().filter_map(|(key, chain)| Some((key.clone(), Arc::clone(chain.latest()?))));
+                Unread::Everything(live.collect())
+            }
+        };
+        (inner.revision, unread)
     }
 
     /// Returns ready when the store has reached a revision.

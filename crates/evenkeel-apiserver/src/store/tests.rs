@@ -503,3 +503,37 @@ fn a_commit_wakes_only_requests_whose_revision_is_reached() {
     put(&store, "ns/b", 1);
     assert_eq!(wakes(), [1, 1, 1]);
 }
+
+#[test]
+fn sto_34_a_follower_reads_what_has_changed_since_it_last_read() {
+    let store = Store::new(History { events: 4, ..History::default() });
+    let changed = |since: Option<u64>| match store.unread(&table(), since) {
+        (revision, Unread::Changes(events)) => (revision, events.iter().map(|event| event.key.to_string()).collect()),
+        (revision, Unread::Everything(objects)) => {
+            let all: Vec<_> = objects.iter().map(|(key, _)| format!("={key}")).collect();
+            (revision, all)
+        }
+    };
+    assert_eq!(changed(None), (0, vec![]));
+    for key in ["ns/0", "ns/1", "ns/2"] {
+        put(&store, key, 1);
+    }
+    assert_eq!(changed(None).1, ["=ns/0", "=ns/1", "=ns/2"]);
+    let last = delete(&store, "ns/0");
+    assert_eq!(changed(Some(last - 1)), (last, vec!["ns/0".to_owned()]), "one change, however many objects");
+    assert_eq!(changed(Some(last)), (last, vec![]));
+    for data in 0..5 {
+        put(&store, "ns/1", data);
+    }
+    assert_eq!(changed(Some(last)).1, ["=ns/1", "=ns/2"], "the history does not reach back so far");
+    let known = store.revision();
+    store.replace(&Store::new(History::default()).image());
+    assert_eq!(changed(Some(known)).1, Vec::<String>::new());
+    let image = {
+        let other = Store::new(History::default());
+        put(&other, "ns/other", 1);
+        other.image()
+    };
+    store.replace(&image);
+    assert_eq!(changed(Some(known)).1, ["=ns/other"], "a restored image has another history");
+}

@@ -12,6 +12,7 @@ mod fuzz;
 mod namespaces;
 mod objects;
 mod requests;
+mod services;
 mod strategic;
 mod unenforced;
 mod updates;
