@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::path::Path;
+use super::path::PathStep;
 use super::{Form, MAX_DEPTH, MAX_REPORTS, Schema};
 use crate::field::FieldError;
 
@@ -13,12 +13,12 @@ impl Schema {
     /// default is always present, if empty, and passes; the kind's own rules reject empty values.
     pub(crate) fn validate_builtin(&self, value: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
-        check(self, value, &mut Path::default(), 0, &mut errors);
+        check(self, value, PathStep::ROOT, 0, &mut errors);
         errors
     }
 }
 
-fn check(schema: &Schema, value: &Value, path: &mut Path, depth: usize, errors: &mut Vec<FieldError>) {
+fn check(schema: &Schema, value: &Value, path: PathStep<'_>, depth: usize, errors: &mut Vec<FieldError>) {
     if depth > MAX_DEPTH || errors.len() >= MAX_REPORTS {
         return;
     }
@@ -28,23 +28,19 @@ fn check(schema: &Schema, value: &Value, path: &mut Path, depth: usize, errors: 
             for name in &shape.required {
                 let has_default = || shape.property(name).is_some_and(|field| field.default_value().is_some());
                 if object.get(name.as_ref()).is_none_or(Value::is_null) && !has_default() {
-                    errors.push(FieldError::required(path.child(name), ""));
+                    errors.push(FieldError::required(path.to_path().child(name), ""));
                 }
             }
             for (key, value) in object {
                 if let Some(field) = schema.field(key) {
-                    let mark = path.push(key);
-                    check(field, value, path, depth + 1, errors);
-                    path.back(mark);
+                    check(field, value, path.field(key), depth + 1, errors);
                 }
             }
         }
         Value::Array(items) => {
             let Some(schema) = schema.items() else { return };
             for (index, item) in items.iter().enumerate() {
-                let mark = path.push_index(index);
-                check(schema, item, path, depth + 1, errors);
-                path.back(mark);
+                check(schema, item, path.index(index), depth + 1, errors);
             }
         }
         // An empty string counts as not set.
@@ -52,7 +48,7 @@ fn check(schema: &Schema, value: &Value, path: &mut Path, depth: usize, errors: 
             let choices = &schema.node().choices;
             if !choices.is_empty() && !choices.contains(value) {
                 let supported: Vec<&str> = choices.iter().filter_map(Value::as_str).collect();
-                errors.push(FieldError::not_supported(path.field(), value, &supported));
+                errors.push(FieldError::not_supported(path.to_path().field(), value, &supported));
             }
         }
         _ => {}

@@ -10,7 +10,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use evenkeel_core::{Reason, Status};
 use serde_json::{Map, Value};
 
-use super::path::Path;
+use super::path::PathStep;
 use super::{Form, MAX_DEPTH, MAX_REPORTS, Schema, SchemaNode, quantity, time};
 use crate::go_json;
 
@@ -42,52 +42,51 @@ impl Schema {
     /// The conversion is idempotent. On an error the object is partially converted.
     pub(crate) fn decode_builtin(&self, value: &mut Value) -> Result<Vec<String>, DecodeFault> {
         let mut decoder = Decoder::default();
-        decoder.value(self, value, 0)?;
+        decoder.value(self, value, PathStep::ROOT, 0)?;
         Ok(decoder.unknown)
     }
 
     /// Does the same for a field of an object whose other fields have no Go type.
     pub(crate) fn decode_field(&self, name: &str, value: &mut Value) -> Result<Vec<String>, DecodeFault> {
-        let mut decoder = Decoder::default();
-        decoder.path.push(name);
-        decoder.go_path.push(name);
-        decoder.owner = type_id(self);
-        decoder.value(self, value, 0)?;
+        let mut decoder = Decoder { owner: type_id(self), ..Decoder::default() };
+        decoder.value(self, value, PathStep::ROOT.field(name), 0)?;
         Ok(decoder.unknown)
     }
 }
 
 #[derive(Default)]
 struct Decoder {
-    /// The current path, with map keys and indices.
-    path: Path,
-    /// The current path as in Go's JSON errors: struct fields only.
-    go_path: Path,
     /// The OpenAPI name of the innermost struct.
     owner: &'static str,
     unknown: Vec<String>,
 }
 
 impl Decoder {
-    fn value(&mut self, schema: &Schema, value: &mut Value, depth: usize) -> Result<(), DecodeFault> {
+    fn value(
+        &mut self,
+        schema: &Schema,
+        value: &mut Value,
+        path: PathStep<'_>,
+        depth: usize,
+    ) -> Result<(), DecodeFault> {
         if depth > MAX_DEPTH {
-            return Err(DecodeFault(format!("{} nests deeper than {MAX_DEPTH} levels", self.path.as_str())));
+            return Err(DecodeFault(format!("{} nests deeper than {MAX_DEPTH} levels", path.to_path().as_str())));
         }
         let shape = schema.shape();
         match (shape.form, &mut *value) {
             (Form::Any, _) => Ok(()),
             // The type has a decoder of its own, which is never strict and does not know its path.
             (Form::ObjectOrElse, Value::Object(_)) => match shape.alternative {
-                Some(schema) => Decoder::default().value(schema, value, depth + 1),
+                Some(schema) => Decoder::default().value(schema, value, PathStep::ROOT, depth + 1),
                 None => Ok(()),
             },
             (Form::ObjectOrElse, _) => Ok(()),
             (Form::Object, Value::Object(object)) => match &shape.values {
-                Some(values) => self.map(values, object, depth),
-                None => self.structure(schema, shape, object, depth),
+                Some(values) => self.map(values, object, path, depth),
+                None => self.structure(schema, shape, object, path, depth),
             },
             (Form::Array, Value::Array(items)) => match &shape.items {
-                Some(schema) => self.list(schema, items, depth),
+                Some(schema) => self.list(schema, items, path, depth),
                 None => Ok(()),
             },
             (Form::String, Value::String(_)) | (Form::Boolean, Value::Bool(_)) => Ok(()),
@@ -119,7 +118,7 @@ impl Decoder {
                 *value = Value::String(text.map_err(|fault| DecodeFault(fault.to_owned()))?);
                 Ok(())
             }
-            (_, other) => Err(self.mismatch(schema, other)),
+            (_, other) => Err(self.mismatch(schema, other, path)),
         }
     }
 
@@ -128,6 +127,7 @@ impl Decoder {
         schema: &Schema,
         shape: &SchemaNode,
         object: &mut Map<String, Value>,
+        path: PathStep<'_>,
         depth: usize,
     ) -> Result<(), DecodeFault> {
         let outer = std::mem::replace(&mut self.owner, type_id(schema));
@@ -138,19 +138,16 @@ impl Decoder {
             }
             let Some(field) = shape.property(key) else {
                 if self.unknown.len() < MAX_REPORTS {
-                    self.unknown.push(self.path.child(key));
+                    self.unknown.push(path.to_path().child(key));
                 }
                 return false;
             };
             if value.is_null() {
                 return false;
             }
-            let (mark, go_mark) = (self.path.push(key), self.go_path.push(key));
-            if let Err(error) = self.value(field, value, depth + 1) {
+            if let Err(error) = self.value(field, value, path.field(key), depth + 1) {
                 fault = Some(error);
             }
-            self.path.back(mark);
-            self.go_path.back(go_mark);
             !is_omitted(shape, key, field, value)
         });
         self.owner = outer;
@@ -163,26 +160,35 @@ impl Decoder {
         }
     }
 
-    fn map(&mut self, schema: &Schema, object: &mut Map<String, Value>, depth: usize) -> Result<(), DecodeFault> {
-        for (key, value) in object.iter_mut() {
-            let mark = self.path.push(key);
-            self.element(schema, value, depth)?;
-            self.path.back(mark);
-        }
-        Ok(())
+    fn map(
+        &mut self,
+        schema: &Schema,
+        object: &mut Map<String, Value>,
+        path: PathStep<'_>,
+        depth: usize,
+    ) -> Result<(), DecodeFault> {
+        object.iter_mut().try_for_each(|(key, value)| self.element(schema, value, path.key(key), depth))
     }
 
-    fn list(&mut self, schema: &Schema, items: &mut [Value], depth: usize) -> Result<(), DecodeFault> {
-        for (index, value) in items.iter_mut().enumerate() {
-            let mark = self.path.push_index(index);
-            self.element(schema, value, depth)?;
-            self.path.back(mark);
-        }
-        Ok(())
+    fn list(
+        &mut self,
+        schema: &Schema,
+        items: &mut [Value],
+        path: PathStep<'_>,
+        depth: usize,
+    ) -> Result<(), DecodeFault> {
+        let mut items = items.iter_mut().enumerate();
+        items.try_for_each(|(index, value)| self.element(schema, value, path.index(index), depth))
     }
 
     /// Decodes a value of a list or map, where null is the type's zero value.
-    fn element(&mut self, schema: &Schema, value: &mut Value, depth: usize) -> Result<(), DecodeFault> {
+    fn element(
+        &mut self,
+        schema: &Schema,
+        value: &mut Value,
+        path: PathStep<'_>,
+        depth: usize,
+    ) -> Result<(), DecodeFault> {
         if value.is_null() {
             let shape = schema.shape();
             *value = match shape.form {
@@ -194,10 +200,10 @@ impl Decoder {
                 _ => return Ok(()),
             };
         }
-        self.value(schema, value, depth + 1)
+        self.value(schema, value, path, depth + 1)
     }
 
-    fn mismatch(&self, schema: &Schema, value: &Value) -> DecodeFault {
+    fn mismatch(&self, schema: &Schema, value: &Value, path: PathStep<'_>) -> DecodeFault {
         let found = match (schema.shape().form, value) {
             (Form::Integer | Form::Integer32, Value::Number(number)) => format!("number {number}"),
             _ => go_json::kind_of(value).to_owned(),
@@ -207,7 +213,7 @@ impl Decoder {
             "value".to_owned()
         } else {
             let owner = self.owner.rsplit('.').next().unwrap_or_default();
-            format!("struct field {owner}.{}", self.go_path.as_str())
+            format!("struct field {owner}.{}", path.to_go_path().as_str())
         };
         DecodeFault(format!("json: cannot unmarshal {found} into Go {place} of type {expected}"))
     }
@@ -228,7 +234,7 @@ fn is_omitted(shape: &SchemaNode, key: &str, field: &Schema, value: &Value) -> b
 
 /// Adds the properties that the encoder always writes.
 fn complete(shape: &SchemaNode, object: &mut Map<String, Value>, depth: usize) {
-    for (name, field) in &shape.properties {
+    for (name, field) in shape.properties.iter() {
         let Some(default) = field.default_value() else {
             continue;
         };

@@ -3,10 +3,12 @@
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::de::Read;
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 use super::MAX_REPORTS;
-use super::path::Path;
+use super::path::PathStep;
 
 /// A parsed JSON text, with its duplicate keys.
 #[derive(Debug, PartialEq)]
@@ -24,15 +26,20 @@ pub(crate) struct SyntaxFault(String);
 
 /// Parses a whole JSON text. The parser limits nesting.
 pub(crate) fn parse(text: &[u8]) -> Result<Parsed, SyntaxFault> {
-    let mut reader = Reader::default();
-    let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let read = ValueSeed(&mut reader).deserialize(&mut deserializer);
-    match read.and_then(|value| deserializer.end().map(|()| value)) {
-        Ok(value) => Ok(Parsed { value, duplicates: reader.duplicates }),
-        // Where Go's scanner finds no error, the text nests too deep, or has numbers or strings that serde_json
-        // rejects.
-        Err(error) => Err(SyntaxFault(crate::go_json::syntax_error(text).unwrap_or_else(|| error.to_string()))),
-    }
+    // Checking the whole text is cheaper than checking each string.
+    let read = match std::str::from_utf8(text) {
+        Ok(text) => read(serde_json::Deserializer::from_str(text)),
+        Err(_) => read(serde_json::Deserializer::from_slice(text)),
+    };
+    // Where Go's scanner finds no error, the text nests too deep, or has numbers or strings that serde_json rejects.
+    read.map_err(|error| SyntaxFault(crate::go_json::syntax_error(text).unwrap_or_else(|| error.to_string())))
+}
+
+fn read<'de, R: Read<'de>>(mut deserializer: serde_json::Deserializer<R>) -> serde_json::Result<Parsed> {
+    let mut duplicates = Vec::new();
+    let value = ValueSeed { path: PathStep::ROOT, duplicates: &mut duplicates }.deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(Parsed { value, duplicates })
 }
 
 /// Returns the errors of strict decoding about unknown and duplicate fields, one per field (DRY-4).
@@ -42,13 +49,11 @@ pub(crate) fn complaints(unknown: &[String], duplicates: &[String]) -> Vec<Strin
     unknown.chain(duplicates).collect()
 }
 
-#[derive(Default)]
-struct Reader {
-    path: Path,
-    duplicates: Vec<String>,
+/// Reads one value and notes its duplicate keys.
+struct ValueSeed<'a> {
+    path: PathStep<'a>,
+    duplicates: &'a mut Vec<String>,
 }
-
-struct ValueSeed<'a>(&'a mut Reader);
 
 impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
     type Value = Value;
@@ -96,10 +101,8 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
         loop {
-            let mark = self.0.path.push_index(list.len());
-            let item = items.next_element_seed(ValueSeed(self.0))?;
-            self.0.path.back(mark);
-            match item {
+            let path = self.path.index(list.len());
+            match items.next_element_seed(ValueSeed { path, duplicates: &mut *self.duplicates })? {
                 Some(item) => list.push(item),
                 None => return Ok(Value::Array(list)),
             }
@@ -109,17 +112,32 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut object = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
-            let mark = self.0.path.push(&key);
-            if object.contains_key(&key)
-                && self.0.duplicates.len() < MAX_REPORTS
-                && !self.0.duplicates.iter().any(|seen| seen == self.0.path.as_str())
-            {
-                self.0.duplicates.push(self.0.path.as_str().to_owned());
+            // A duplicate is noted before those inside of its value.
+            let position = self.duplicates.len();
+            let path = self.path.key(&key);
+            let value = entries.next_value_seed(ValueSeed { path, duplicates: &mut *self.duplicates })?;
+            match object.entry(key) {
+                Entry::Vacant(entry) => {
+                    entry.insert(value);
+                }
+                Entry::Occupied(mut entry) => {
+                    note(self.duplicates, position, self.path.key(entry.key()));
+                    entry.insert(value);
+                }
             }
-            let value = entries.next_value_seed(ValueSeed(self.0))?;
-            self.0.path.back(mark);
-            object.insert(key, value);
         }
         Ok(Value::Object(object))
+    }
+}
+
+/// Notes a duplicate key at a position, up to the limit, unless it is known.
+fn note(duplicates: &mut Vec<String>, position: usize, path: PathStep<'_>) {
+    if position >= MAX_REPORTS {
+        return;
+    }
+    let path = path.to_path();
+    if !duplicates.iter().any(|seen| seen == path.as_str()) {
+        duplicates.insert(position, path.as_str().to_owned());
+        duplicates.truncate(MAX_REPORTS);
     }
 }

@@ -16,6 +16,7 @@ mod formats;
 pub(crate) mod json;
 pub(crate) mod path;
 mod pattern;
+mod properties;
 mod prune;
 mod quantity;
 mod structural;
@@ -31,6 +32,8 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use serde_json::Value;
+
+use properties::Properties;
 
 pub(crate) use decode::DecodeFault;
 pub(crate) use defaults::DefaultsTooLarge;
@@ -211,8 +214,7 @@ struct SchemaNode {
     target: Option<&'static Schema>,
     /// The type of the object in [`Form::ObjectOrElse`].
     alternative: Option<&'static Schema>,
-    /// Declared properties, sorted by name.
-    properties: Vec<(Box<str>, Schema)>,
+    properties: Properties,
     /// `additionalProperties` with a schema.
     values: Option<Box<Schema>>,
     /// `additionalProperties: true`.
@@ -242,11 +244,7 @@ struct SchemaNode {
 
 impl SchemaNode {
     fn property(&self, name: &str) -> Option<&Schema> {
-        self.properties
-            .binary_search_by(|(candidate, _)| candidate.as_ref().cmp(name))
-            .ok()
-            .and_then(|at| self.properties.get(at))
-            .map(|(_, schema)| schema)
+        self.properties.get(name)
     }
 }
 

@@ -140,6 +140,7 @@ fn read(source: &Value, depth: usize) -> Result<SchemaNode, SchemaFault> {
         .filter(|(_, schema)| schema.default_value().is_some())
         .map(|(name, _)| name.clone())
         .collect();
+    node.defaulted.sort_unstable();
     if node.choices.len() > UNINDEXED_CHOICES {
         node.choice_index = Some(node.choices.iter().map(|choice| choice.to_string().into_boxed_str()).collect());
     }
@@ -193,22 +194,19 @@ fn keywords(source: &Map<String, Value>) -> Rules {
 /// Adds `apiVersion`, `kind` and `metadata` to the node of a whole object, so that its metadata merges like any other.
 fn declare_metadata(node: &mut SchemaNode) {
     for name in ["apiVersion", "kind"] {
-        if let Err(at) = node.properties.binary_search_by(|(key, _)| key.as_ref().cmp(name)) {
-            let text = SchemaNode { form: Form::String, ..SchemaNode::default() };
-            node.properties.insert(at, (Box::from(name), Schema::owned(text)));
-        }
+        node.properties.add(name, Schema::owned(SchemaNode { form: Form::String, ..SchemaNode::default() }));
     }
-    let object_meta = Schema::builtin("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
-    match node.properties.binary_search_by(|(key, _)| key.as_ref().cmp("metadata")) {
+    let target = Schema::builtin("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
+    match node.properties.get_mut("metadata") {
         // The definition's rules for the name stay with the node for validation.
-        Ok(at) => {
-            if let Some(node) = node.properties.get_mut(at).and_then(|(_, schema)| schema.node.get_mut()) {
-                node.target = object_meta;
+        Some(schema) => {
+            if let Some(node) = schema.node.get_mut() {
+                node.target = target;
             }
         }
-        Err(at) => {
-            let metadata = SchemaNode { form: Form::Object, target: object_meta, ..SchemaNode::default() };
-            node.properties.insert(at, (Box::from("metadata"), Schema::owned(metadata)));
+        None => {
+            let metadata = SchemaNode { form: Form::Object, target, ..SchemaNode::default() };
+            node.properties.add("metadata", Schema::owned(metadata));
         }
     }
 }

@@ -27,7 +27,7 @@ fn every_type_of_the_document_is_found_and_reads_as_json() {
         for name in properties.into_iter().flatten().map(|(name, _)| name) {
             assert!(schema.field(name).is_some(), "{id} {name}");
         }
-        for (_, field) in &schema.node().properties {
+        for (_, field) in schema.node().properties.iter() {
             assert!(field.node().target.is_some() || field.shape().form != Form::Any, "{id}");
         }
     }
