@@ -34,12 +34,15 @@ pub(crate) fn uuid(env: &dyn Env) -> String {
     let (high, low) = (env.random(), env.random());
     let high = (high & 0xffff_ffff_ffff_0fff) | 0x4000;
     let low = (low & 0x3fff_ffff_ffff_ffff) | 0x8000_0000_0000_0000;
-    format!(
-        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-        high >> 32,
-        (high >> 16) & 0xffff,
-        high & 0xffff,
-        low >> 48,
-        low & 0xffff_ffff_ffff
-    )
+    let bits = (u128::from(high) << 64) | u128::from(low);
+    let mut text = String::with_capacity(36);
+    for digit in 0..32_u32 {
+        if matches!(digit, 8 | 12 | 16 | 20) {
+            text.push('-');
+        }
+        // Only four bits are left.
+        let value = (bits >> (124 - 4 * digit)) as u32 & 15;
+        text.extend(char::from_digit(value, 16));
+    }
+    text
 }

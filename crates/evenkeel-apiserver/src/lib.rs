@@ -54,6 +54,7 @@ mod field_ownership;
 mod go_json;
 mod http_types;
 mod install;
+mod json_text;
 mod kinds;
 mod kubeconfig;
 mod limits;

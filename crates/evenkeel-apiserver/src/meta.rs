@@ -125,7 +125,7 @@ pub(crate) fn inherit_metadata(new: &mut Value, old: &Value) {
 
 /// Removes duplicate owner references (OBJ-11). Returns the text of a `Warning` header if there were any.
 pub(crate) fn dedup_owner_references(meta: &mut Value) -> Option<String> {
-    let references = meta.get_mut("ownerReferences")?.as_array_mut()?;
+    let references = meta.get_mut("ownerReferences")?.as_array_mut().filter(|references| references.len() > 1)?;
     let mut seen: HashSet<String> = HashSet::with_capacity(references.len());
     let mut duplicates: Vec<String> = Vec::new();
     references.retain(|reference| {

@@ -8,7 +8,7 @@
 use evenkeel_core::Status;
 use serde_json::Value;
 
-use super::compare::changes;
+use super::compare::{changes, created};
 use super::conflict::{self, Conflict};
 use super::entry::{self, ManagedFieldsEntry, ManagerOperation};
 use super::fields::{fields_of, without};
@@ -70,7 +70,7 @@ pub(crate) fn apply<T: FieldTypes>(
     entries.push(ManagedFieldsEntry { time: time.or(Some(write.now)), fields: wanted, ..acting(write) });
     entries.retain(|entry| !entry.fields.is_empty());
     entry::cap_updaters(&mut entries);
-    let managed = entry::encode(entries);
+    let managed = (!entries.is_empty()).then(|| entry::encode(entries));
     set_owners(&mut object, managed);
     if write.manager == KUBECTL && write.subresource.is_none() {
         last_applied::refresh(&mut object, intent);
@@ -99,13 +99,13 @@ fn owners<'a, T: FieldTypes>(live: &'a Value, types: Option<&T>, write: &Write<'
         entry.fields.conform(types);
     }
     if entries.is_empty() {
-        let mut existing = changes(None, live, types);
-        existing.ignore(write.reset);
+        let mut existing = created(live, types);
+        existing.remove_subtrees(write.reset);
         entries.push(ManagedFieldsEntry {
             manager: BEFORE_FIRST_APPLY,
             operation: ManagerOperation::Update,
             time: Some(write.now),
-            fields: existing.into_written(),
+            fields: existing,
             ..acting(write)
         });
     }
@@ -146,13 +146,12 @@ fn all_fields<'a, T: FieldTypes>(object: &'a Value, types: Option<&T>) -> FieldS
     fields_of(object, types).with_declared_fields(types)
 }
 
-fn set_owners(object: &mut Value, managed: Vec<Value>) {
+fn set_owners(object: &mut Value, managed: Option<Value>) {
     let Some(Value::Object(metadata)) = object.get_mut("metadata") else {
         return;
     };
-    if managed.is_empty() {
-        metadata.remove("managedFields");
-    } else {
-        metadata.insert("managedFields".to_owned(), Value::Array(managed));
-    }
+    match managed {
+        None => metadata.remove("managedFields"),
+        Some(managed) => metadata.insert("managedFields".to_owned(), managed),
+    };
 }

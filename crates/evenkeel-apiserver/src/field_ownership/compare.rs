@@ -53,11 +53,8 @@ impl Changes<'_> {
 
     /// Removes these dotted paths and everything below them.
     pub(crate) fn ignore(&mut self, paths: &[&str]) {
-        for path in paths {
-            let path: Vec<&str> = path.split('.').collect();
-            for set in self.sets() {
-                set.remove_subtree(&path);
-            }
+        for set in self.sets() {
+            set.remove_subtrees(paths);
         }
     }
 }
@@ -68,7 +65,36 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// Compares an object with its replacement, or with nothing on create. Fields without an owner are excluded.
+/// Returns the fields that the creator of an object owns.
+pub(crate) fn created<'a, T: FieldTypes>(object: &'a Value, types: Option<&T>) -> FieldSet<'a> {
+    let mut created = beside_nothing(object, types).below;
+    created.remove_never_owned();
+    created
+}
+
+/// Returns what [`compare`] adds and modifies if the other side is absent, without the cost of a second side.
+fn beside_nothing<'a, T: FieldTypes>(value: &'a Value, types: Option<&T>) -> FieldSetNode<'a> {
+    match shape(value, types) {
+        Shape::Map(map) if !map.is_empty() => {
+            let mut below = FieldSet::with_capacity(map.len());
+            for (name, value) in map {
+                let field = types.and_then(|types| types.field(name));
+                let node = match types.is_some_and(|types| types.always_has(name, field)) {
+                    true if is_empty_map(value) => continue,
+                    true => beside_nothing(value, field),
+                    false => whole(value, field),
+                };
+                below.push(PathElement::Field(name), node);
+            }
+            FieldSetNode { member: false, below }
+        }
+        Shape::List(list, _) if !list.is_empty() => FieldSetNode { member: false, ..whole(value, types) },
+        Shape::Leaf if value.is_null() => FieldSetNode::default(),
+        _ => FieldSetNode::leaf(),
+    }
+}
+
+/// Compares an object with its replacement. Fields without an owner are excluded.
 pub(crate) fn changes<'a, T: FieldTypes>(old: Option<&'a Value>, new: &'a Value, types: Option<&T>) -> Changes<'a> {
     let difference = compare(old.unwrap_or(&NOTHING), new, types);
     let mut changes = Changes {
@@ -88,14 +114,6 @@ impl FieldSet<'_> {
         for path in NEVER_OWNED {
             self.remove_member(path);
         }
-    }
-}
-
-#[cfg(test)]
-impl<'a> FieldSet<'a> {
-    /// Returns the fields that the creator of an object owns.
-    pub(crate) fn of<T: FieldTypes>(object: &'a Value, types: Option<&T>) -> Self {
-        changes(None, object, types).added
     }
 }
 
@@ -226,13 +244,13 @@ fn compare_maps<'a, T: FieldTypes>(
         let field = types.and_then(|types| types.field(name));
         let inner = match (old, new) {
             (Some((_, old)), Some((_, new))) => compare(old, new, field),
-            (None, Some((_, new))) if types.is_some_and(|types| types.always_has(name)) => {
+            (None, Some((_, new))) if types.is_some_and(|types| types.always_has(name, field)) => {
                 if is_empty_map(new) {
                     continue;
                 }
                 compare(&NOTHING, new, field)
             }
-            (Some((_, old)), None) if types.is_some_and(|types| types.always_has(name)) => {
+            (Some((_, old)), None) if types.is_some_and(|types| types.always_has(name, field)) => {
                 if is_empty_map(old) {
                     continue;
                 }

@@ -4,9 +4,10 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::set::FieldSet;
+use crate::json_text;
 
 /// The limit of update entries per object, above which the oldest are merged (SSA-6).
 const MAX_UPDATERS: usize = 10;
@@ -82,21 +83,27 @@ impl<'a> ManagedFieldsEntry<'a> {
         })
     }
 
-    fn encode(&self) -> Value {
-        let mut fields = Map::new();
-        let mut text = |name: &str, text: &str| {
-            if !text.is_empty() {
-                fields.insert(name.to_owned(), Value::from(text));
+    /// Appends the entry with sorted keys. Absent values are omitted.
+    fn write(&self, bytes: &mut Vec<u8>) {
+        let texts = |bytes: &mut Vec<u8>, texts: &[(&str, &str)]| {
+            for (name, text) in texts.iter().filter(|(_, text)| !text.is_empty()) {
+                json_text::write_key(bytes, name);
+                json_text::write_text(bytes, text);
+                bytes.push(b',');
             }
         };
-        text("manager", self.manager);
-        text("operation", self.operation.as_str());
-        text("apiVersion", self.api_version);
-        text("time", self.time.unwrap_or_default());
-        text("fieldsType", "FieldsV1");
-        text("subresource", self.subresource);
-        fields.insert("fieldsV1".to_owned(), self.fields.encode());
-        Value::Object(fields)
+        bytes.push(b'{');
+        texts(bytes, &[("apiVersion", self.api_version), ("fieldsType", "FieldsV1")]);
+        json_text::write_key(bytes, "fieldsV1");
+        self.fields.write(bytes);
+        bytes.push(b',');
+        let (operation, time) = (self.operation.as_str(), self.time.unwrap_or_default());
+        let rest =
+            [("manager", self.manager), ("operation", operation), ("subresource", self.subresource), ("time", time)];
+        texts(bytes, &rest);
+        // At least the operation was written before.
+        bytes.pop();
+        bytes.push(b'}');
     }
 
     /// Returns the time in seconds; entries without a time are the oldest.
@@ -133,9 +140,24 @@ pub(crate) fn decode(list: &Value) -> Option<Vec<ManagedFieldsEntry<'_>>> {
 }
 
 /// Encodes `managedFields`, sorted by operation, time, manager, version and sub-resource.
-pub(crate) fn encode(mut entries: Vec<ManagedFieldsEntry<'_>>) -> Vec<Value> {
+pub(crate) fn encode(entries: Vec<ManagedFieldsEntry<'_>>) -> Value {
+    // The text was just written as JSON.
+    serde_json::from_slice(&encode_text(entries)).unwrap_or_default()
+}
+
+/// Does the same as JSON text.
+pub(crate) fn encode_text(mut entries: Vec<ManagedFieldsEntry<'_>>) -> Vec<u8> {
     entries.sort_by(|a, b| a.operation.cmp(&b.operation).then_with(|| a.by_age(b)));
-    entries.iter().map(ManagedFieldsEntry::encode).collect()
+    let mut bytes = Vec::with_capacity(1024);
+    bytes.push(b'[');
+    for entry in &entries {
+        if bytes.len() > 1 {
+            bytes.push(b',');
+        }
+        entry.write(&mut bytes);
+    }
+    bytes.push(b']');
+    bytes
 }
 
 /// Merges the oldest update entries, version by version, down to the limit (SSA-6). With more versions than the limit,

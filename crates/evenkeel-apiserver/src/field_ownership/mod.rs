@@ -26,9 +26,9 @@ use serde_json::{Map, Value};
 use crate::schema::{ListType, Schema};
 
 pub(crate) use apply::apply;
-use compare::Changes;
 use entry::{ManagedFieldsEntry, ManagerOperation};
 pub(crate) use intent::check as check_intent;
+use set::FieldSet;
 
 /// The properties of a schema that field ownership needs.
 pub(crate) trait FieldTypes {
@@ -51,8 +51,10 @@ pub(crate) trait FieldTypes {
     /// neither added nor removed. Such a field has no owner, only its contents have. OpenAPI marks such fields with
     /// the default `{}`. Lists that are written even when they are not set, such as a pod's containers, always exist
     /// too.
-    fn always_has(&self, name: &str) -> bool {
-        let default = self.field(name).and_then(Self::default_value);
+    ///
+    /// `field` is the type of the field.
+    fn always_has(&self, _name: &str, field: Option<&Self>) -> bool {
+        let default = field.and_then(Self::default_value);
         default.and_then(Value::as_object).is_some_and(Map::is_empty)
     }
 }
@@ -82,8 +84,8 @@ impl FieldTypes for Schema {
         Schema::default_value(self)
     }
 
-    fn always_has(&self, name: &str) -> bool {
-        let default = self.field(name).and_then(Self::default_value);
+    fn always_has(&self, name: &str, field: Option<&Self>) -> bool {
+        let default = field.and_then(Self::default_value);
         default.and_then(Value::as_object).is_some_and(Map::is_empty) || self.writes_null(name)
     }
 }
@@ -125,38 +127,52 @@ pub(crate) fn manager_name(field_manager: Option<&str>, user_agent: Option<&str>
     name
 }
 
-/// Updates `new.metadata.managedFields` for the write that turns `old` into `new`; `old` is `None` for a create.
+/// Updates `new.metadata.managedFields` for the write that turns `old` into `new`.
 ///
 /// The previous ownership is that of the request, so that clients can edit it, or the stored one if the request
 /// carries none that is well-formed. An empty list, or a list of one empty entry, resets it (SSA-15). Sub-resources
 /// always use the stored one. An object whose ownership was reset, or that was created with nothing to own, stays
 /// untracked: only a create starts the tracking. An object without owned fields has no `managedFields`.
-pub(crate) fn update_managed_fields<T: FieldTypes>(
-    old: Option<&Value>,
-    new: &mut Value,
-    types: Option<&T>,
-    write: &Write<'_>,
-) {
-    let requested = match new.get_mut("metadata") {
-        Some(Value::Object(metadata)) => metadata.remove("managedFields").unwrap_or(Value::Null),
-        _ => return,
-    };
-    let stored = old.and_then(|old| old.get("metadata")?.get("managedFields")).unwrap_or(&Value::Null);
-    let mut changes = compare::changes(old, new, types);
+pub(crate) fn update_managed_fields<T: FieldTypes>(old: &Value, new: &mut Value, types: Option<&T>, write: &Write<'_>) {
+    let Some(requested) = take_requested(new) else { return };
+    let stored = old.get("metadata").and_then(|metadata| metadata.get("managedFields")).unwrap_or(&Value::Null);
+    let mut changes = compare::changes(Some(old), new, types);
     changes.ignore(write.reset);
     let managed = if requested == *stored && changes.is_empty() {
         requested
     } else {
         let entries = starting_point(&requested, stored, write.subresource.is_some());
-        if entries.is_empty() && old.is_some() {
+        if entries.is_empty() {
             return;
         }
-        Value::Array(entry::encode(after_write(entries, changes, write)))
+        let removed = std::mem::take(&mut changes.removed);
+        entry::encode(after_write(entries, changes.into_written(), &removed, write))
     };
     let is_owned = managed.as_array().is_some_and(|list| !list.is_empty());
     if let Some(Value::Object(metadata)) = new.get_mut("metadata").filter(|_| is_owned) {
         metadata.insert("managedFields".to_owned(), managed);
     }
+}
+
+/// Removes `metadata.managedFields` of a new object, and returns those that it gets as JSON text; `None` if no field has an
+/// owner. They are a third of a new object, and until it is stored nothing reads them.
+pub(crate) fn first_managed_fields<T: FieldTypes>(
+    new: &mut Value,
+    types: Option<&T>,
+    write: &Write<'_>,
+) -> Option<Vec<u8>> {
+    let requested = take_requested(new)?;
+    let mut written = compare::created(new, types);
+    written.remove_subtrees(write.reset);
+    let entries = starting_point(&requested, &Value::Null, write.subresource.is_some());
+    let entries = after_write(entries, written, &FieldSet::default(), write);
+    (!entries.is_empty()).then(|| entry::encode_text(entries))
+}
+
+/// Takes the ownership that a request carries out of its object; `None` if the object has no metadata.
+fn take_requested(new: &mut Value) -> Option<Value> {
+    let metadata = new.get_mut("metadata")?.as_object_mut()?;
+    Some(metadata.remove("managedFields").unwrap_or(Value::Null))
 }
 
 /// Returns the previous entries; a malformed list counts as empty.
@@ -180,17 +196,16 @@ fn is_reset(requested: &Value) -> bool {
     }
 }
 
-/// Returns the entries after the changes.
+/// Returns the entries after a write that has taken and removed these fields.
 fn after_write<'a>(
     mut entries: Vec<ManagedFieldsEntry<'a>>,
-    mut changes: Changes<'a>,
+    taken: FieldSet<'a>,
+    removed: &FieldSet<'_>,
     write: &Write<'a>,
 ) -> Vec<ManagedFieldsEntry<'a>> {
-    let removed = std::mem::take(&mut changes.removed);
-    let taken = changes.into_written();
     for entry in &mut entries {
         entry.fields.subtract(&taken);
-        entry.fields.subtract(&removed);
+        entry.fields.subtract(removed);
     }
     entries.retain(|entry| !entry.fields.is_empty());
     if !taken.is_empty() {

@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use crate::json_text;
+
 /// One element of a field path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PathElement<'a> {
@@ -72,15 +74,23 @@ impl<'a> PathElement<'a> {
         }
     }
 
-    /// Returns the encoding in `fieldsV1`.
-    pub(crate) fn encode(&self) -> String {
+    /// Appends the element as a key of `fieldsV1`, with its colon.
+    pub(crate) fn write_key(&self, bytes: &mut Vec<u8>) {
         match self {
-            PathElement::Field(name) => ["f:", name].concat(),
-            PathElement::Index(index) => format!("i:{index}"),
-            PathElement::Key(text) => ["k:", text].concat(),
-            PathElement::Value(text) => ["v:", text].concat(),
+            PathElement::Field(name) => write_split_key(bytes, "f:", name),
+            PathElement::Index(index) => bytes.extend_from_slice(format!("\"i:{index}\":").as_bytes()),
+            PathElement::Key(key) => write_split_key(bytes, "k:", key),
+            PathElement::Value(value) => write_split_key(bytes, "v:", value),
         }
     }
+}
+
+/// Appends a key in two parts, of which the first needs no escapes.
+fn write_split_key(bytes: &mut Vec<u8>, kind: &str, rest: &str) {
+    bytes.push(b'"');
+    bytes.extend_from_slice(kind.as_bytes());
+    json_text::write_content(bytes, rest);
+    bytes.extend_from_slice(b"\":");
 }
 
 /// Formats the element as in messages: `.name`, `[name="x"]`, `[="x"]`, `[0]`.

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::FieldTypes;
 use super::path::{Malformed, PathElement};
@@ -221,6 +221,13 @@ impl<'a> FieldSet<'a> {
         self.edit(path, &|node| *node = FieldSetNode::default());
     }
 
+    /// Removes these dotted paths and all below them.
+    pub(crate) fn remove_subtrees(&mut self, paths: &[&str]) {
+        for path in paths {
+            self.remove_subtree(&path.split('.').collect::<Vec<_>>());
+        }
+    }
+
     /// Edits the node at the path, if it exists, and drops nodes that become empty.
     fn edit(&mut self, path: &[&str], change: &dyn Fn(&mut FieldSetNode<'a>)) {
         let [name, rest @ ..] = path else { return };
@@ -241,27 +248,63 @@ impl<'a> FieldSet<'a> {
         }
     }
 
-    /// Encodes the set as `fieldsV1`.
-    pub(crate) fn encode(&self) -> Value {
-        let mut fields = Map::new();
-        self.encode_into(&mut fields);
-        Value::Object(fields)
+    /// Appends the set as `fieldsV1`, with sorted keys.
+    pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
+        self.write_node(false, bytes);
     }
 
-    fn encode_into(&self, fields: &mut Map<String, Value>) {
-        for (element, node) in &self.nodes {
-            let mut below = Map::new();
-            if node.member && !node.below.is_empty() {
-                below.insert(".".to_owned(), Value::Object(Map::new()));
-            }
-            node.below.encode_into(&mut below);
-            fields.insert(element.encode(), Value::Object(below));
+    fn write_node(&self, member: bool, bytes: &mut Vec<u8>) {
+        bytes.push(b'{');
+        if member && !self.is_empty() {
+            bytes.extend_from_slice(b"\".\":{},");
         }
+        // Elements are in the order of their keys, except for positions: `i:10` is before `i:2`.
+        if self.nodes.iter().any(|(element, _)| matches!(element, PathElement::Index(10..))) {
+            let mut nodes: Vec<_> = self.nodes.iter().collect();
+            nodes.sort_by(|(a, _), (b, _)| match (a, b) {
+                (PathElement::Index(a), PathElement::Index(b)) => a.to_string().cmp(&b.to_string()),
+                (a, b) => a.cmp(b),
+            });
+            write_members(nodes.into_iter(), bytes);
+        } else {
+            write_members(self.nodes.iter(), bytes);
+        }
+        if bytes.last() == Some(&b',') {
+            bytes.pop();
+        }
+        bytes.push(b'}');
     }
 
     /// Decodes `fieldsV1`. Elements of an unknown kind are skipped.
     pub(crate) fn decode(value: &'a Value) -> Result<Self, Malformed> {
         Ok(decode_node(value)?.below)
+    }
+}
+
+#[cfg(test)]
+impl<'a> FieldSet<'a> {
+    /// Returns the fields that the creator of an object owns.
+    pub(crate) fn of<T: FieldTypes>(object: &'a Value, types: Option<&T>) -> Self {
+        super::compare::created(object, types)
+    }
+
+    /// Returns the set as `fieldsV1`.
+    pub(crate) fn encode(&self) -> Value {
+        let mut bytes = Vec::new();
+        self.write(&mut bytes);
+        serde_json::from_slice(&bytes).unwrap_or_default()
+    }
+}
+
+/// Appends the members of an object of `fieldsV1`, each with a comma after it.
+fn write_members<'n, 'a: 'n>(
+    nodes: impl Iterator<Item = &'n (PathElement<'a>, FieldSetNode<'a>)>,
+    bytes: &mut Vec<u8>,
+) {
+    for (element, node) in nodes {
+        element.write_key(bytes);
+        node.below.write_node(node.member, bytes);
+        bytes.push(b',');
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use crate::json_text::{write_key, write_value};
 use crate::memory::Charge;
 
 /// A committed version of an object: canonical JSON and the facts that lists and watches need.
@@ -136,6 +137,11 @@ impl Draft {
     /// Writes the canonical form. `expected` is the revision the commit will most likely get: if it does, or gets one
     /// with as many digits, the commit has only to overwrite the digits.
     pub(crate) fn new(object: &Value, facts: Facts, expected: u64) -> Self {
+        Draft::with_managed_fields(object, None, facts, expected)
+    }
+
+    /// Does the same for an object whose `metadata.managedFields` are already JSON.
+    pub(crate) fn with_managed_fields(object: &Value, managed: Option<&[u8]>, facts: Facts, expected: u64) -> Self {
         let empty = Map::new();
         let fields = object.as_object().unwrap_or(&empty);
         let metadata = fields.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
@@ -149,7 +155,7 @@ impl Draft {
         let body = offset(&bytes);
         write_key(&mut bytes, "metadata");
         let metadata_start = offset(&bytes);
-        let version = write_metadata(&mut bytes, metadata, expected);
+        let version = write_metadata(&mut bytes, metadata, managed, expected);
         let metadata_end = offset(&bytes);
         for (key, value) in fields {
             if !matches!(key.as_str(), "kind" | "apiVersion" | "metadata") {
@@ -198,15 +204,32 @@ fn offset(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
 
-fn write_metadata(bytes: &mut Vec<u8>, metadata: &Map<String, Value>, revision: u64) -> (u32, u32) {
+fn write_metadata(
+    bytes: &mut Vec<u8>,
+    metadata: &Map<String, Value>,
+    mut managed: Option<&[u8]>,
+    revision: u64,
+) -> (u32, u32) {
+    const MANAGED_FIELDS: &str = "managedFields";
+    let mut write_managed = |bytes: &mut Vec<u8>| {
+        if let Some(managed) = managed.take() {
+            write_key(bytes, MANAGED_FIELDS);
+            bytes.extend_from_slice(managed);
+            bytes.push(b',');
+        }
+    };
     bytes.push(b'{');
     for (key, value) in metadata {
+        if key.as_str() > MANAGED_FIELDS {
+            write_managed(bytes);
+        }
         if key != "resourceVersion" {
             write_key(bytes, key);
             write_value(bytes, value);
             bytes.push(b',');
         }
     }
+    write_managed(bytes);
     write_key(bytes, "resourceVersion");
     bytes.push(b'"');
     let start = offset(bytes);
@@ -214,17 +237,6 @@ fn write_metadata(bytes: &mut Vec<u8>, metadata: &Map<String, Value>, revision: 
     let end = offset(bytes);
     bytes.extend_from_slice(b"\"}");
     (start, end)
-}
-
-fn write_key(bytes: &mut Vec<u8>, key: &str) {
-    write_value(bytes, key);
-    bytes.push(b':');
-}
-
-fn write_value<T: serde::Serialize + ?Sized>(bytes: &mut Vec<u8>, value: &T) {
-    // Writing a JSON value to memory cannot fail: keys are strings, and numbers are finite.
-    let written = serde_json::to_writer(&mut *bytes, value);
-    debug_assert!(written.is_ok());
 }
 
 #[cfg(test)]

@@ -114,7 +114,7 @@ impl ApiEngine {
             match self.create_object(target.resource, target.namespace, object, writer) {
                 // A concurrent create committed first, so there is an object to apply to.
                 Err(status) if status.is_already_exists() && attempts.next().is_some() => {}
-                other => return other,
+                other => return other.map(|(_, written)| written),
             }
         }
     }

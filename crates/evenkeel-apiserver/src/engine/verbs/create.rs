@@ -48,9 +48,8 @@ impl ApiEngine {
             }
         }
         hooks.set_requester(&mut new, &request.http.user);
-        let mut written = self.create_object(resource, request.namespace(), new, writer)?;
+        let (name, mut written) = self.create_object(resource, request.namespace(), new, writer)?;
         written.warnings.splice(0..0, warnings);
-        let name = object::text(&written.record.value(), "name").to_owned();
         let sweeps = self.after_write(resource, request.namespace(), &name, &written, &options);
         Ok(sweeps.then(self.write_response(&view, &written, options.dry_run)?))
     }
@@ -73,14 +72,14 @@ impl ApiEngine {
         Ok(HandlerOutcome::Response(response))
     }
 
-    /// Stores a new object. `new` has been decoded and defaulted.
+    /// Stores a new object, and returns the name that it was given or has got. `new` has been decoded and defaulted.
     pub(crate) fn create_object(
         &self,
         resource: &Arc<Resource>,
         namespace: Option<&str>,
         mut new: Value,
         writer: Writer<'_>,
-    ) -> Result<Written, Status> {
+    ) -> Result<(String, Written), Status> {
         check_namespace(&mut new, namespace)?;
         self.check_accepts_objects(resource, namespace, object::text(&new, "name"))?;
         if has_version(&new) {
@@ -88,17 +87,19 @@ impl ApiEngine {
             return Err(Status::failure(500, Default::default(), message));
         }
         self.fill_system_metadata(&mut new);
-        if !object::text(&new, "name").is_empty() || object::text(&new, "generateName").is_empty() {
-            return self.create_named(resource, namespace, new, writer);
+        let name = object::text(&new, "name").to_owned();
+        if !name.is_empty() || object::text(&new, "generateName").is_empty() {
+            let written = self.create_named(resource, namespace, &name, new, writer)?;
+            return Ok((name, written));
         }
         let mut name = String::new();
         for _ in 0..NAME_ATTEMPTS {
             name = meta::generate_name(object::text(&new, "generateName"), || self.env.random());
             let mut named = new.clone();
             object::metadata_mut(&mut named).insert("name".into(), name.as_str().into());
-            match self.create_named(resource, namespace, named, writer) {
+            match self.create_named(resource, namespace, &name, named, writer) {
                 Err(status) if status.is_already_exists() => {}
-                other => return other,
+                other => return other.map(|written| (name, written)),
             }
         }
         let mut status = Status::already_exists(&resource.group, &resource.plural, &name);
@@ -112,17 +113,18 @@ impl ApiEngine {
         &self,
         resource: &Arc<Resource>,
         namespace: Option<&str>,
+        name: &str,
         mut new: Value,
         writer: Writer<'_>,
     ) -> Result<Written, Status> {
         let mut warnings = Vec::new();
         let _lock = resource.strategy.hooks.lock_write(self);
-        let name = object::text(&new, "name").to_owned();
-        let target = Target { resource, namespace, name: &name, scope: WriteScope::Main };
+        let target = Target { resource, namespace, name, scope: WriteScope::Main };
         // The writer owns what it sent, not what the server adds.
-        if writer.ownership == OwnershipSource::Changes {
-            self.track_ownership(&target, None, &mut new, writer);
-        }
+        let managed = match writer.ownership {
+            OwnershipSource::Changes => self.first_ownership(&target, &mut new, writer),
+            OwnershipSource::ManagedFields => None,
+        };
         self.prepare_create(resource, &mut new, &mut warnings)?;
         let errors = validate_create(resource, &new);
         if !errors.is_empty() {
@@ -130,7 +132,7 @@ impl ApiEngine {
         }
         let facts = object::facts(resource, &new);
         let stored = convert::to_storage(new, resource);
-        let draft = Draft::new(&stored, facts, self.store.revision() + 1);
+        let draft = Draft::with_managed_fields(&stored, managed.as_deref(), facts, self.store.revision() + 1);
         let key = target.key();
         if writer.options.dry_run {
             if let Some(present) = self.store.get(&resource.storage, &key) {
@@ -145,7 +147,7 @@ impl ApiEngine {
         let now = self.env.monotonic();
         // Deletion of a namespace or a definition starts before this commit or after it, never during it.
         let creating = self.creates.read().unwrap_or_else(PoisonError::into_inner);
-        self.check_accepts_objects(resource, namespace, &name)?;
+        self.check_accepts_objects(resource, namespace, name)?;
         let committed = self.store.commit(&resource.storage, &key, Expect::Absent, Write::Put(draft), now);
         drop(creating);
         match committed {
@@ -153,7 +155,7 @@ impl ApiEngine {
             Ok((_, None)) => Err(Status::internal("a create left no object")),
             Err(_) => Err(match self.store.get(&resource.storage, &key) {
                 Some(present) => already_exists(&target, &present),
-                None => Status::already_exists(&resource.group, &resource.plural, &name),
+                None => Status::already_exists(&resource.group, &resource.plural, name),
             }),
         }
     }

@@ -74,7 +74,7 @@ impl ApiEngine {
         if has_version(&object) {
             return Err(request.target(WriteScope::Main).not_found());
         }
-        self.create_object(request.resource(), request.namespace(), object, writer)
+        self.create_object(request.resource(), request.namespace(), object, writer).map(|(_, written)| written)
     }
 
     /// Changes an object. `make` receives the stored object in the version of the endpoint and returns the new object,
@@ -138,7 +138,7 @@ impl ApiEngine {
             return Err(target.invalid(&errors));
         }
         match managed_fields {
-            None => self.track_ownership(&target, Some(old), &mut new, writer),
+            None => self.track_ownership(&target, old, &mut new, writer),
             Some(managed_fields) => set_path(&mut new, &["metadata", "managedFields"], managed_fields),
         }
         object::metadata_mut(&mut new).insert("resourceVersion".into(), record.revision.to_string().into());
@@ -179,22 +179,32 @@ impl ApiEngine {
     }
 
     /// Records in `new` which fields the writer owns.
-    pub(super) fn track_ownership(
+    fn track_ownership(&self, target: &Target<'_>, old: &Value, new: &mut Value, writer: Writer<'_>) {
+        self.with_ownership_write(target, writer, |write| {
+            field_ownership::update_managed_fields(old, new, target.resource.schema(), write);
+        });
+    }
+
+    /// Returns which fields the writer of a new object owns, as JSON.
+    pub(super) fn first_ownership(&self, target: &Target<'_>, new: &mut Value, writer: Writer<'_>) -> Option<Vec<u8>> {
+        self.with_ownership_write(target, writer, |write| {
+            field_ownership::first_managed_fields(new, target.resource.schema(), write)
+        })
+    }
+
+    fn with_ownership_write<T>(
         &self,
         target: &Target<'_>,
-        old: Option<&Value>,
-        new: &mut Value,
         writer: Writer<'_>,
-    ) {
-        let resource = target.resource;
-        let write = field_ownership::Write {
+        track: impl FnOnce(&field_ownership::Write<'_>) -> T,
+    ) -> T {
+        track(&field_ownership::Write {
             manager: writer.manager,
-            api_version: &resource.api_version(),
+            api_version: &target.resource.api_version(),
             subresource: target.scope.subresource(),
             now: &rfc3339(self.env.wall()),
             reset: target.reset_fields(),
-        };
-        field_ownership::update_managed_fields(old, new, resource.schema(), &write);
+        })
     }
 
     /// Runs what a committed write gives rise to: the kind's own work, and the controllers of a deletion. Returns the sweeps

@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 use evenkeel_core::Status;
 use serde_json::{Value, json};
 
-use super::super::{Write, apply, update_managed_fields};
+use super::super::{Write, apply};
 use super::types::{Types, WORKLOAD};
-use super::{T1, T2, T3, owners, write};
+use super::{T1, T2, T3, owners, track, write};
 
 static NESTED: LazyLock<Types> = LazyLock::new(|| {
     Types::new(&json!({"properties": {
@@ -74,7 +74,7 @@ impl WriteSequence {
     fn update(mut self, manager: &str, object: Value) -> Self {
         let now = self.now();
         let mut object = named(object);
-        update_managed_fields(self.live.as_ref(), &mut object, Some(self.types), &write(manager, &now));
+        track(self.live.as_ref(), &mut object, Some(self.types), &write(manager, &now));
         self.live = Some(object);
         self
     }
@@ -139,7 +139,7 @@ fn ssa_2_ssa_3_the_entry_of_an_applier() {
     assert_eq!(object["metadata"]["managedFields"].as_array().unwrap().len(), 2);
     let old = object.clone();
     object["data"]["b"] = json!("1");
-    update_managed_fields(Some(&old), &mut object, Some(&*WORKLOAD), &Write { now: T3, ..main });
+    track(Some(&old), &mut object, Some(&*WORKLOAD), &Write { now: T3, ..main });
     let operations: Vec<&Value> =
         object["metadata"]["managedFields"].as_array().unwrap().iter().map(|entry| &entry["operation"]).collect();
     assert_eq!(operations, ["Apply", "Apply", "Update"]);
@@ -301,7 +301,7 @@ fn ssa_9_conflicts_are_rejected_and_listed() {
     let mut scaled = live.clone();
     scaled["struct"]["value"] = json!(5);
     let scale = Write { subresource: Some("scale"), ..write("hpa", T1) };
-    update_managed_fields(Some(&live), &mut scaled, Some(&*NESTED), &scale);
+    track(Some(&live), &mut scaled, Some(&*NESTED), &scale);
     sequence.live = Some(scaled);
     assert_eq!(
         sequence.refuses("one", json!({"struct": {"value": 1}, "map": {"m": {"x": 1}}})),
@@ -373,10 +373,10 @@ fn ssa_16_kubectl_takes_over_what_it_applied_on_the_client() {
     });
     let last = live.to_string();
     live["metadata"]["annotations"] = json!({LAST_APPLIED: last});
-    update_managed_fields(None, &mut live, workload, &write("kubectl-client-side-apply", T1));
+    track(None, &mut live, workload, &write("kubectl-client-side-apply", T1));
     let mut scaled = live.clone();
     scaled["spec"]["replicas"] = json!(5);
-    update_managed_fields(Some(&live), &mut scaled, workload, &write("hpa", T2));
+    track(Some(&live), &mut scaled, workload, &write("hpa", T2));
     let intent = |data: Value, replicas: Value| json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": "x"}, "data": data, "spec": {"replicas": replicas}});
     let try_apply = |manager: &str, intent: &Value| apply(Some(&scaled), intent, workload, &write(manager, T3), false);
     // kubectl may change what it applied last time, but not what others changed since.
@@ -399,7 +399,7 @@ fn ssa_16_an_unreadable_annotation_drops_no_conflict() {
     for annotation in ["", "no json", "{\"apiVersion\":\"v9\",\"data\":{\"a\":\"1\"}}"] {
         let mut live =
             json!({"metadata": {"name": "x", "annotations": {LAST_APPLIED: annotation}}, "data": {"a": "1"}});
-        update_managed_fields(None, &mut live, Some(&*WORKLOAD), &write("ctl", T1));
+        track(None, &mut live, Some(&*WORKLOAD), &write("ctl", T1));
         let intent = json!({"metadata": {"name": "x"}, "data": {"a": "2"}});
         let status = apply(Some(&live), &intent, Some(&*WORKLOAD), &write("kubectl", T2), false).unwrap_err();
         assert_eq!(status.message, "Apply failed with 1 conflict: conflict with \"ctl\" using v1: .data.a");

@@ -14,10 +14,21 @@ fn write<'a>(manager: &'a str, now: &'a str) -> Write<'a> {
     Write { manager, api_version: "v1", subresource: None, now, reset: &[] }
 }
 
+/// Updates the ownership of an object that replaces `old`, or that is created.
+fn track<T: FieldTypes>(old: Option<&Value>, new: &mut Value, types: Option<&T>, write: &Write<'_>) {
+    if let Some(old) = old {
+        update_managed_fields(old, new, types, write);
+    } else if let Some(text) = first_managed_fields(new, types, write) {
+        let managed: Value = serde_json::from_slice(&text).unwrap();
+        assert_eq!(managed.to_string().as_bytes(), text, "keys are sorted");
+        new["metadata"]["managedFields"] = managed;
+    }
+}
+
 /// Writes `new` over `old` and returns the stored object.
 fn stored(old: Option<&Value>, new: Value, write: &Write<'_>) -> Value {
     let mut new = new;
-    update_managed_fields(old, &mut new, Some(&*WORKLOAD), write);
+    track(old, &mut new, Some(&*WORKLOAD), write);
     new
 }
 

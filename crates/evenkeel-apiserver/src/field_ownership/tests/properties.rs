@@ -71,7 +71,7 @@ proptest! {
     fn fuz_1_every_field_has_one_owner(writes in vec((object(), one_of(&["a", "b", "c"])), 1..4)) {
         let mut live: Option<Value> = None;
         for (mut object, manager) in writes {
-            update_managed_fields(live.as_ref(), &mut object, Some(&*WORKLOAD), &write(&manager, T1));
+            track(live.as_ref(), &mut object, Some(&*WORKLOAD), &write(&manager, T1));
             let mut all = FieldSet::default();
             for entry in entry::decode(&object["metadata"]["managedFields"]).unwrap() {
                 prop_assert!(all.intersection(&entry.fields).is_empty());
