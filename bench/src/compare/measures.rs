@@ -77,6 +77,10 @@ pub(crate) const MEASURES: &[Measure] = &[
         theirs: Some("warm_reads_per_s"),
         ..more("reads of 500 hot pods through a view, /s", "view_warm_reads_per_s")
     },
+    Measure {
+        theirs: Some("warm_reads_per_s"),
+        ..more("reads of 500 hot pods in a snapshot of a view, /s", "view_snapshot_reads_per_s")
+    },
     more("reads by index (node), /s", "index_reads_per_s"),
     less("to add an index by node, s", "index_wall_s", 1.0),
     Measure { compared: false, ..less("the server meanwhile, CPU, s", "server_cpu_s", 1.0) },

@@ -32,6 +32,8 @@ pub(super) struct Reads {
     view_cpu_s: f64,
     view_hot_reads_per_s: f64,
     view_warm_reads_per_s: f64,
+    /// The same in one snapshot of the view.
+    view_snapshot_reads_per_s: f64,
     /// Time to decode every object once.
     typed_wall_s: f64,
     typed_cpu_s: f64,
@@ -103,6 +105,13 @@ pub(super) fn read(informer: &SharedInformer<Pod>) -> Result<Reads, Failure> {
     let view_some =
         |count: usize| per_second(&some(&keys, count), |key| Ok(view.get(key)?.ok_or("a pod is missing")?.node_name()));
     let (view_hot_reads_per_s, view_warm_reads_per_s) = (view_some(HOT)?, view_some(WARM)?);
+    let snapshot = view.snapshot();
+    let in_snapshot = |key: &ObjectKey| {
+        let pod = snapshot.get(key).map_err(|error| error.to_string())?;
+        Ok(pod.ok_or("a pod is missing")?.node_name())
+    };
+    let view_snapshot_reads_per_s = per_second(&some(&keys, WARM), in_snapshot)?;
+    drop(snapshot);
 
     let (typed_wall_s, typed_cpu_s) = typed(&pods)?;
     let (_, typed_rss_kb) = memory()?;
@@ -136,6 +145,7 @@ pub(super) fn read(informer: &SharedInformer<Pod>) -> Result<Reads, Failure> {
         view_cpu_s,
         view_hot_reads_per_s,
         view_warm_reads_per_s,
+        view_snapshot_reads_per_s,
         typed_wall_s,
         typed_cpu_s,
         typed_rss_kb,
