@@ -65,6 +65,18 @@ impl de::Error for BoxedError {
         let source = TypeMismatch::new(&<serde_json::Error as de::Error>::custom(message));
         BoxedError::new(ProtobufError::TypeMismatch { path: "".into(), source })
     }
+
+    // Null is the unit of JSON.
+
+    #[cold]
+    fn invalid_type(unexpected: de::Unexpected<'_>, expected: &dyn de::Expected) -> BoxedError {
+        de::Error::custom(<serde_json::Error as de::Error>::invalid_type(unexpected, expected))
+    }
+
+    #[cold]
+    fn invalid_value(unexpected: de::Unexpected<'_>, expected: &dyn de::Expected) -> BoxedError {
+        de::Error::custom(<serde_json::Error as de::Error>::invalid_value(unexpected, expected))
+    }
 }
 
 impl ser::Error for BoxedError {

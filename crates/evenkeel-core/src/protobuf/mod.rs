@@ -52,6 +52,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::ProtobufError;
 
+pub(crate) use de::{RAW_VALUE, visit_raw};
 pub(crate) use envelope::PREFIX;
 pub use envelope::{Envelope, unwrap_envelope, wrap_envelope};
 pub(crate) use error::BoxedError;

@@ -4,17 +4,13 @@
 //! need them.
 
 use std::fmt;
-use std::io::Cursor;
 
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
 use crate::error::ProtobufError;
-use crate::protobuf::{BoxedError, Message, deserializer, whole, write_json};
-
-/// The newtype name by which serde_json requests raw JSON.
-const RAW_VALUE: &str = "$serde_json::private::RawValue";
+use crate::protobuf::{BoxedError, Message, RAW_VALUE, deserializer, visit_raw, whole, write_json};
 
 /// Decodes an object from its message, its kind and its API version.
 pub(super) fn decode<K: DeserializeOwned>(
@@ -35,15 +31,12 @@ struct WithTypeMeta<'de> {
 }
 
 impl WithTypeMeta<'_> {
-    /// Deserializes through JSON, for the few types that need it.
-    fn through_json<T>(
-        self,
-        read: impl FnOnce(&mut serde_json::Deserializer<serde_json::de::IoRead<Cursor<Vec<u8>>>>) -> serde_json::Result<T>,
-    ) -> Result<T, BoxedError> {
+    /// Returns the object as JSON text, for the few types that need it.
+    fn json(self) -> Result<String, BoxedError> {
         let mut json = Vec::new();
         write_json(self.message, self.bytes, Some((self.api_version, self.kind)), &mut json)
             .map_err(BoxedError::new)?;
-        read(&mut serde_json::Deserializer::from_reader(Cursor::new(json))).map_err(BoxedError::custom)
+        String::from_utf8(json).map_err(BoxedError::custom)
     }
 }
 
@@ -51,7 +44,9 @@ impl<'de> Deserializer<'de> for WithTypeMeta<'de> {
     type Error = BoxedError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BoxedError> {
-        deserializer(self.message, &whole(self.bytes)).deserialize_any(TypeMetaVisitor { stated: self, visitor })
+        // As a struct, for which less code is made than for any value.
+        let visitor = TypeMetaVisitor { stated: self, visitor };
+        deserializer(self.message, &whole(self.bytes)).deserialize_struct("", &[], visitor)
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BoxedError> {
@@ -64,7 +59,7 @@ impl<'de> Deserializer<'de> for WithTypeMeta<'de> {
         visitor: V,
     ) -> Result<V::Value, BoxedError> {
         if name == RAW_VALUE {
-            return self.through_json(|json| json.deserialize_newtype_struct(name, visitor));
+            return visit_raw(self.json()?, visitor);
         }
         visitor.visit_newtype_struct(self)
     }
@@ -75,7 +70,8 @@ impl<'de> Deserializer<'de> for WithTypeMeta<'de> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, BoxedError> {
-        self.through_json(|json| json.deserialize_enum(name, variants, visitor))
+        let json: serde_json::Value = serde_json::from_str(&self.json()?).map_err(BoxedError::custom)?;
+        json.deserialize_enum(name, variants, visitor).map_err(BoxedError::custom)
     }
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BoxedError> {
