@@ -267,12 +267,17 @@ impl Client {
         K::DynamicType: Default,
         K::Scope: StaticScope,
     {
+        self.resource_of(TypeId::of::<K>(), ResourceInfo::of::<K>)
+    }
+
+    /// Not generic, because there is a caller for every kind of Kubernetes.
+    fn resource_of(&self, kind: TypeId, describe: fn() -> ResourceInfo) -> Arc<ResourceInfo> {
         let kinds = &self.inner.kinds;
-        if let Some(info) = kinds.read().unwrap_or_else(PoisonError::into_inner).get(&TypeId::of::<K>()) {
+        if let Some(info) = kinds.read().unwrap_or_else(PoisonError::into_inner).get(&kind) {
             return Arc::clone(info);
         }
         let mut kinds = kinds.write().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(kinds.entry(TypeId::of::<K>()).or_insert_with(|| Arc::new(ResourceInfo::of::<K>())))
+        Arc::clone(kinds.entry(kind).or_insert_with(|| Arc::new(describe())))
     }
 }
 

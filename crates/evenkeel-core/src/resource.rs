@@ -1,5 +1,6 @@
 //! [`ResourceInfo`]: the description of a resource for requests and decoders.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use kube_core::{ClusterResourceScope, NamespaceResourceScope, Resource};
@@ -57,7 +58,12 @@ impl ResourceInfo {
 
     /// Returns the resource of a type whose names or scope are known only at run time.
     pub fn describe<K: Resource>(dynamic: &K::DynamicType, namespaced: bool) -> Self {
-        Self::new(&K::group(dynamic), &K::version(dynamic), &K::kind(dynamic), &K::plural(dynamic), namespaced)
+        Self::of_names([K::group(dynamic), K::version(dynamic), K::kind(dynamic), K::plural(dynamic)], namespaced)
+    }
+
+    /// Not generic, because there is a caller for every kind of Kubernetes.
+    fn of_names([group, version, kind, plural]: [Cow<'_, str>; 4], namespaced: bool) -> Self {
+        Self::new(&group, &version, &kind, &plural, namespaced)
     }
 
     /// Returns the resource with these names; `group` is empty for the core group.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use evenkeel_core::Obj;
 use k8s_openapi::api::core::v1::{ContainerState, EphemeralContainer, Pod};
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 
 use super::{Exec, SessionError};
 use crate::api::scope::Namespaced;
@@ -170,19 +170,17 @@ impl AddDebugContainer {
     /// Adds the container, unless its name is in use.
     async fn add(&self) -> Result<Obj<Pod>, Error> {
         let pod = self.pods.get(&self.pod).await?;
-        let typed = pod.typed()?;
-        let name = &self.container.name;
-        let spec = typed.spec.as_ref();
-        let containers =
-            spec.iter().flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
-        let ephemeral = spec.iter().flat_map(|spec| spec.ephemeral_containers.iter().flatten());
-        if containers.map(|other| &other.name).chain(ephemeral.map(|other| &other.name)).any(|other| other == name) {
+        let PodContainers { spec } = pod.decode_as()?;
+        let (name, spec) = (&self.container.name, spec.unwrap_or_default());
+        let lists = [spec.containers, spec.init_containers, spec.ephemeral_containers];
+        if lists.iter().flatten().flatten().any(|other| other.name == *name) {
             let source = DebugError::NameInUse { pod: self.pod.clone(), container: name.clone() };
             let request = self.pods.attach(&self.pod).request_name().clone();
             return Err(Error::Session { request, source: SessionError::Debug(source) });
         }
         // The patch merges by name: it adds to what others added meanwhile.
-        let patch = Patch::strategic(&json!({"spec": {"ephemeralContainers": [self.container]}}));
+        let spec = EphemeralContainers { ephemeral_containers: [&self.container] };
+        let patch = Patch::strategic(&PodPatch { spec });
         match self.pods.ephemeral_containers().patch(&self.pod, &patch).await {
             // The status of a missing pod names it.
             Err(Error::Api { request, status })
@@ -209,23 +207,76 @@ fn observe(pod: Option<&Obj<Pod>>, uid: &str, name: &str, waiting: &mut WaitingC
     if pod.uid() != uid {
         return Progress::Ended("was replaced");
     }
-    let Ok(pod) = pod.typed() else { return Progress::Waiting };
-    let Some(status) = &pod.status else { return Progress::Waiting };
-    let statuses = status.ephemeral_container_statuses.iter().flatten();
-    let state = statuses.filter(|status| status.name == name).find_map(|status| status.state.as_ref());
+    let Ok(PodProgress { status: Some(status) }) = pod.decode_as() else { return Progress::Waiting };
+    let statuses = status.ephemeral_container_statuses.into_iter().flatten();
+    let state = statuses.filter(|status| status.name == name).find_map(|status| status.state);
     if let Some(state) = state {
         if state.running.is_some() || state.terminated.is_some() {
-            return Progress::Started(Box::new(state.clone()));
+            return Progress::Started(Box::new(state));
         }
-        if let Some(reported) = &state.waiting {
-            waiting.reason = reported.reason.clone().unwrap_or_default();
-            waiting.message = reported.message.clone().unwrap_or_default();
+        if let Some(reported) = state.waiting {
+            waiting.reason = reported.reason.unwrap_or_default();
+            waiting.message = reported.message.unwrap_or_default();
         }
     }
     match status.phase.as_deref() {
         Some("Succeeded" | "Failed") => Progress::Ended("ended"),
         _ => Progress::Waiting,
     }
+}
+
+// What is read and written of a pod. The decoders of a whole pod would be a third of the code of this crate.
+
+/// The containers of a pod.
+#[derive(Deserialize)]
+struct PodContainers {
+    spec: Option<ContainerLists>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ContainerLists {
+    containers: Option<Vec<NamedContainer>>,
+    init_containers: Option<Vec<NamedContainer>>,
+    ephemeral_containers: Option<Vec<NamedContainer>>,
+}
+
+#[derive(Deserialize)]
+struct NamedContainer {
+    #[serde(default)]
+    name: String,
+}
+
+/// The progress of the ephemeral containers of a pod.
+#[derive(Deserialize)]
+struct PodProgress {
+    status: Option<EphemeralStatuses>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct EphemeralStatuses {
+    phase: Option<String>,
+    ephemeral_container_statuses: Option<Vec<EphemeralStatus>>,
+}
+
+#[derive(Deserialize)]
+struct EphemeralStatus {
+    #[serde(default)]
+    name: String,
+    state: Option<ContainerState>,
+}
+
+/// A patch that adds an ephemeral container.
+#[derive(Serialize)]
+struct PodPatch<'a> {
+    spec: EphemeralContainers<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EphemeralContainers<'a> {
+    ephemeral_containers: [&'a EphemeralContainer; 1],
 }
 
 fn generate_name() -> String {
