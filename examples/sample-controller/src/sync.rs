@@ -124,7 +124,7 @@ impl SampleController {
 
     /// Writes the state of the Deployment to the Foo's status. Returns whether it changed.
     async fn sync_status(&self, foo: &Obj<Foo>, deployment: &Obj<Deployment>) -> Result<bool, SyncError> {
-        let available = deployment.typed()?.status.as_ref().and_then(|status| status.available_replicas);
+        let available = number(deployment, "status.availableReplicas")?;
         let status =
             FooStatus { available_replicas: available.unwrap_or_default(), observed_generation: foo.generation() };
         if foo.typed()?.status.as_ref() == Some(&status) {
@@ -147,7 +147,13 @@ impl SampleController {
 
 fn replicas_of(deployment: &Obj<Deployment>) -> Result<i32, DecodeError> {
     // The server's default is 1.
-    Ok(deployment.typed()?.spec.replicas.unwrap_or(1))
+    Ok(number(deployment, "spec.replicas")?.unwrap_or(1))
+}
+
+/// Reads one field without decoding the whole object, pod template and all.
+fn number(deployment: &Obj<Deployment>, path: &str) -> Result<Option<i32>, DecodeError> {
+    let number = deployment.path(path)?.and_then(|value| value.as_i64());
+    Ok(number.and_then(|number| i32::try_from(number).ok()))
 }
 
 /// Returns the Deployment of a Foo, owned by it.

@@ -1,13 +1,15 @@
 //! Runs the [plan](super::plan) at its pace, and waits after each phase until the state has converged.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use evenkeel::apiserver::{Action, Faults, Rule, RuleId, WatchAction};
 use evenkeel::client::{Client, Error, Patch};
 use evenkeel::core::{Reason, Status};
 use evenkeel_sample_controller::{Foo, FooSpec};
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
+use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -173,17 +175,21 @@ async fn send(client: Client, write: Write) -> (Write, Result<(), Error>) {
 
 /// Returns a Deployment of another owner.
 fn foreign_deployment(name: &str) -> Deployment {
-    let labels = json!({"app": name});
-    let deployment = json!({
-        "metadata": {"name": name, "labels": {FOREIGN: "true"}},
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": name, "image": "nginx"}]}},
+    let labels = |key: &str, value: &str| Some(BTreeMap::from([(key.to_owned(), value.to_owned())]));
+    let container = Container { name: name.to_owned(), image: Some("nginx".to_owned()), ..Container::default() };
+    Deployment {
+        metadata: ObjectMeta { name: Some(name.to_owned()), labels: labels(FOREIGN, "true"), ..ObjectMeta::default() },
+        spec: DeploymentSpec {
+            replicas: Some(1),
+            selector: LabelSelector { match_labels: labels("app", name), ..LabelSelector::default() },
+            template: PodTemplateSpec {
+                metadata: Some(ObjectMeta { labels: labels("app", name), ..ObjectMeta::default() }),
+                spec: Some(PodSpec { containers: vec![container], ..PodSpec::default() }),
+            },
+            ..DeploymentSpec::default()
         },
-    });
-    // Always valid; there is a test.
-    serde_json::from_value(deployment).unwrap_or_default()
+        ..Deployment::default()
+    }
 }
 
 /// Writes with their due times: evenly over the first part of a phase, so that the rest is left for convergence.

@@ -107,7 +107,7 @@ impl Worker {
         let owner = self.owner(deployment).await?;
         if owner == Owner::Closed {
             deployments.delete(name).only_uid(deployment.uid()).await?;
-        } else if let Some(status) = deployment.typed().ok().and_then(|typed| next_status(&typed)) {
+        } else if let Some(status) = Rollout::of(deployment).ok().and_then(|rollout| rollout.next_status()) {
             // Conditional on the version read: a newer one starts over.
             let patch = json!({"metadata": {"resourceVersion": deployment.resource_version()}, "status": status});
             deployments.status().patch(name, &Patch::merge(&patch)).await?;
@@ -142,26 +142,45 @@ enum Owner {
     Closed,
 }
 
-/// Returns the next status of a Deployment on the way to its spec, or none if it is reached.
-fn next_status(deployment: &Deployment) -> Option<DeploymentStatus> {
-    let wanted = deployment.spec.replicas.unwrap_or(1).max(0);
-    let status = deployment.status.clone().unwrap_or_default();
-    let available = status.available_replicas.unwrap_or_default().max(0);
-    if available == wanted && status.observed_generation == deployment.metadata.generation {
-        return None;
+/// The fields of a Deployment that its next status depends on.
+#[derive(Debug)]
+struct Rollout {
+    replicas: Option<i32>,
+    generation: Option<i64>,
+    status: DeploymentStatus,
+}
+
+impl Rollout {
+    fn of(deployment: &Obj<Deployment>) -> Result<Self, Failure> {
+        let replicas = deployment.path("spec.replicas")?.and_then(|replicas| replicas.as_i64());
+        let status = deployment.path("status")?.map(|status| serde_json::from_str(status.json())).transpose()?;
+        Ok(Rollout {
+            replicas: replicas.map(i32::try_from).transpose()?,
+            generation: deployment.generation(),
+            status: status.unwrap_or_default(),
+        })
     }
-    // One replica per step, unless that takes too long.
-    let missing = wanted - available;
-    let next = available + missing.signum() * (missing.abs() / 4).max(missing.abs().min(1));
-    Some(DeploymentStatus {
-        replicas: Some(wanted),
-        updated_replicas: Some(wanted),
-        ready_replicas: Some(next),
-        available_replicas: Some(next),
-        unavailable_replicas: None,
-        observed_generation: deployment.metadata.generation,
-        ..status
-    })
+
+    /// Returns the next status on the way to the spec, or none if it is reached.
+    fn next_status(&self) -> Option<DeploymentStatus> {
+        let wanted = self.replicas.unwrap_or(1).max(0);
+        let available = self.status.available_replicas.unwrap_or_default().max(0);
+        if available == wanted && self.status.observed_generation == self.generation {
+            return None;
+        }
+        // One replica per step, unless that takes too long.
+        let missing = wanted - available;
+        let next = available + missing.signum() * (missing.abs() / 4).max(missing.abs().min(1));
+        Some(DeploymentStatus {
+            replicas: Some(wanted),
+            updated_replicas: Some(wanted),
+            ready_replicas: Some(next),
+            available_replicas: Some(next),
+            unavailable_replicas: None,
+            observed_generation: self.generation,
+            ..self.status.clone()
+        })
+    }
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use clap::ValueEnum;
 use evenkeel_cache::informer::Recovery;
 use evenkeel_cache::source::ApiSource;
 use evenkeel_cache::{InformerOptions, Registration, RunningInformers, SharedInformer, transform};
-use evenkeel_client::api::scope::Scope;
-use evenkeel_client::{Api, Client};
+use evenkeel_client::api::scope::{Any, Scope};
+use evenkeel_client::{Api, Client, Unstructured};
 use evenkeel_core::{Obj, ResourceInfo};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
@@ -66,8 +66,8 @@ pub(super) fn informers(data: Data, setup: &Setup, counter: Counter) -> Result<V
             let pods = setup.build(client.api::<Pod>());
             Informer { pods: Some(pods.clone()), ..Informer::new(pods, counter)? }
         }
-        Data::Secrets => setup.informer(client.api::<Secret>(), counter)?,
-        Data::Endpointslices => setup.informer(client.api::<EndpointSlice>(), counter)?,
+        Data::Secrets => setup.informer(setup.untyped(&client.resource::<Secret>()), counter)?,
+        Data::Endpointslices => setup.informer(setup.untyped(&client.resource::<EndpointSlice>()), counter)?,
         Data::Documents => {
             let documents = Arc::new(ResourceInfo::new("bench.evenkeel.dev", "v1", "Document", "documents", true));
             setup.informer(client.dynamic(&documents), counter)?
@@ -79,12 +79,12 @@ pub(super) fn informers(data: Data, setup: &Setup, counter: Counter) -> Result<V
 
 impl Setup {
     fn all(&self) -> Result<Vec<Informer>, Failure> {
-        macro_rules! informers {
+        macro_rules! kinds {
             ($($kind:ty),*) => {
-                vec![$(self.informer(self.client.api::<$kind>(), counter(0, 0, &self.notifications).0)?),*]
+                [$(self.client.resource::<$kind>()),*]
             };
         }
-        Ok(informers![
+        let kinds = kinds![
             Pod,
             Secret,
             EndpointSlice,
@@ -105,7 +105,14 @@ impl Setup {
             Role,
             RoleBinding,
             PodDisruptionBudget
-        ])
+        ];
+        kinds.iter().map(|kind| self.informer(self.untyped(kind), counter(0, 0, &self.notifications).0)).collect()
+    }
+
+    /// Returns the API of a kind whose objects are never decoded: requests and encodings are those of its Rust type, and the
+    /// code of an informer exists once for all kinds.
+    fn untyped(&self, kind: &Arc<ResourceInfo>) -> Api<Unstructured, Any> {
+        Api::of(&self.client, kind)
     }
 
     fn informer<K: 'static, S: Scope>(&self, api: Api<K, S>, counter: Counter) -> Result<Informer, Failure> {

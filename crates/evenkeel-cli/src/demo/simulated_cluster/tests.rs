@@ -1,20 +1,15 @@
-use k8s_openapi::api::apps::v1::DeploymentSpec;
-
 use super::*;
 
-fn deployment(replicas: i32) -> Deployment {
-    let mut deployment =
-        Deployment { spec: DeploymentSpec { replicas: Some(replicas), ..Default::default() }, ..Default::default() };
-    deployment.metadata.generation = Some(1);
-    deployment
+fn deployment(replicas: i32) -> Rollout {
+    Rollout { replicas: Some(replicas), generation: Some(1), status: DeploymentStatus::default() }
 }
 
 /// Returns the available replicas after each step.
-fn steps(deployment: &mut Deployment) -> Vec<i32> {
+fn steps(deployment: &mut Rollout) -> Vec<i32> {
     let mut steps = Vec::new();
-    while let Some(status) = next_status(deployment) {
+    while let Some(status) = deployment.next_status() {
         steps.extend(status.available_replicas);
-        deployment.status = Some(status);
+        deployment.status = status;
     }
     steps
 }
@@ -23,9 +18,9 @@ fn steps(deployment: &mut Deployment) -> Vec<i32> {
 fn replicas_start_and_stop_one_by_one() {
     let mut deployment = deployment(3);
     assert_eq!(steps(&mut deployment), [1, 2, 3]);
-    deployment.spec.replicas = Some(1);
+    deployment.replicas = Some(1);
     assert_eq!(steps(&mut deployment), [2, 1]);
-    deployment.spec.replicas = Some(0);
+    deployment.replicas = Some(0);
     assert_eq!(steps(&mut deployment), [0]);
 }
 
@@ -40,8 +35,8 @@ fn many_replicas_start_in_few_steps() {
 fn a_new_generation_is_observed_without_other_changes() {
     let mut deployment = deployment(0);
     assert_eq!(steps(&mut deployment), [0]);
-    deployment.metadata.generation = Some(2);
-    assert_eq!(next_status(&deployment).unwrap().observed_generation, Some(2));
+    deployment.generation = Some(2);
+    assert_eq!(deployment.next_status().unwrap().observed_generation, Some(2));
     assert_eq!(steps(&mut deployment), [0]);
-    assert_eq!(next_status(&deployment), None);
+    assert_eq!(deployment.next_status(), None);
 }
