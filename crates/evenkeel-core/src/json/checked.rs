@@ -3,8 +3,6 @@
 
 use std::borrow::Cow;
 
-use wide::u8x16;
-
 use super::{JsonValue, PathSegment, Scanner, plain_length};
 
 /// Returns the value at a path of a text that was checked to be well-formed; `None` if there is none, or it is null.
@@ -156,7 +154,7 @@ impl CheckedCursor<'_> {
 }
 
 /// Bytes that are compared at once. A bit of a mask stands for a byte, the lowest for the first.
-struct Block([u8x16; 4]);
+struct Block([Lane; 4]);
 
 impl Block {
     const LENGTH: usize = 64;
@@ -164,29 +162,73 @@ impl Block {
     /// Returns the first bytes of a text, followed by spaces if it is shorter.
     fn of(text: &[u8]) -> Self {
         let mut padded = [b' '; Self::LENGTH];
-        let bytes = text.first_chunk().unwrap_or_else(|| {
+        let bytes: &[u8; Self::LENGTH] = text.first_chunk().unwrap_or_else(|| {
             padded.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
             &padded
         });
-        let lane = |lane: usize| u8x16::new(std::array::from_fn(|at| bytes[16 * lane + at]));
-        Block([lane(0), lane(1), lane(2), lane(3)])
+        let (lanes, _) = bytes.as_chunks();
+        Block(std::array::from_fn(|lane| Lane::of(&lanes[lane])))
     }
 
-    fn mask(&self, matches: impl Fn(u8x16) -> u8x16) -> u64 {
-        let [a, b, c, d] = self.0.map(|lane| u64::from(matches(lane).to_bitmask()));
+    fn mask(&self, mask: impl Fn(&Lane) -> u16) -> u64 {
+        let [a, b, c, d] = self.0.each_ref().map(|lane| u64::from(mask(lane)));
         a | b << 16 | c << 32 | d << 48
     }
 
     fn where_byte(&self, byte: u8) -> u64 {
-        let byte = u8x16::splat(byte);
-        self.mask(|lane| lane.simd_eq(byte))
+        self.mask(|lane| lane.where_byte(byte, 0))
     }
 
     /// Returns where either byte is. They must differ in the bit 0x20 only, as brackets and braces do.
     fn where_either(&self, without: u8, with: u8) -> u64 {
         debug_assert_eq!(without | 0x20, with);
-        let (bit, with) = (u8x16::splat(0x20), u8x16::splat(with));
-        self.mask(|lane| (lane | bit).simd_eq(with))
+        self.mask(|lane| lane.where_byte(with, 0x20))
+    }
+}
+
+/// Bytes that one instruction compares. `safe_arch` alone, because the portable crates for vectors take longer to build than
+/// this one.
+#[cfg(target_feature = "sse2")]
+struct Lane(safe_arch::m128i);
+
+#[cfg(target_feature = "sse2")]
+impl Lane {
+    #[inline]
+    fn of(bytes: &[u8; 16]) -> Self {
+        Lane(safe_arch::load_unaligned_m128i(bytes))
+    }
+
+    /// Returns which bytes are this one after `set` has been set in them.
+    #[inline]
+    fn where_byte(&self, byte: u8, set: u8) -> u16 {
+        let splat = |byte: u8| safe_arch::set_splat_i8_m128i(byte.cast_signed());
+        let equal = safe_arch::cmp_eq_mask_i8_m128i(safe_arch::bitor_m128i(self.0, splat(set)), splat(byte));
+        // One bit for each byte: the upper half is zero.
+        safe_arch::move_mask_i8_m128i(equal) as u16
+    }
+}
+
+#[cfg(not(target_feature = "sse2"))]
+type Lane = PortableLane;
+
+/// A lane for other processors. The compiler compares the bytes with vectors; a multiplication collects the results.
+#[cfg(any(test, not(target_feature = "sse2")))]
+struct PortableLane([u8; 16]);
+
+#[cfg(any(test, not(target_feature = "sse2")))]
+impl PortableLane {
+    #[inline]
+    fn of(bytes: &[u8; 16]) -> Self {
+        PortableLane(*bytes)
+    }
+
+    #[inline]
+    fn where_byte(&self, byte: u8, set: u8) -> u16 {
+        let equal = self.0.map(|found| u8::from(found | set == byte));
+        let (halves, _) = equal.as_chunks::<8>();
+        // Moves the lowest bit of each byte to the highest byte.
+        let bits = |half: [u8; 8]| u64::from_le_bytes(half).wrapping_mul(0x0102_0408_1020_4080).to_be_bytes()[0];
+        u16::from_le_bytes([bits(halves[0]), bits(halves[1])])
     }
 }
 

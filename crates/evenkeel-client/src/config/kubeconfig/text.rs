@@ -90,7 +90,6 @@ fn parse(text: &str, origin: &str) -> Result<Kubeconfig, ConfigError> {
         },
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_REPLAYED },
         duplicate_keys: DuplicateKeyPolicy::Error,
-        emit_comments: false,
         ignore_binary_tag_for_string: true,
         non_finite_float_policy: NonFiniteFloatPolicy::AsString,
         // A snippet of a kubeconfig may contain credentials.

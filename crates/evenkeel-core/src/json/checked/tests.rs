@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::look_up_checked;
+use super::{Lane, PortableLane, look_up_checked};
 use crate::json::{JsonPath, JsonValue};
 
 /// Returns the JSON of the value at a path, which both look-ups must find.
@@ -22,6 +22,19 @@ fn values_are_found_behind_nested_and_escaped_ones() {
     assert_eq!(at(text, "a.c[2]").as_deref(), Some(r#""x\\""#));
     for absent in ["spec.n", "spec.m", "a.c[3]", "a.c[1].d[0]", "a.b.c", "a[0]", "b"] {
         assert_eq!(at(text, absent), None, "{absent}");
+    }
+}
+
+#[test]
+fn lanes_of_all_processors_have_the_same_masks() {
+    let text: Vec<u8> = (0..=u8::MAX).chain(*b"\"{\\[}]\"\"}}}}{{{{{").collect();
+    for bytes in text.windows(16) {
+        let bytes = bytes.first_chunk().unwrap();
+        let (lane, portable) = (Lane::of(bytes), PortableLane::of(bytes));
+        for (byte, set) in [(b'"', 0), (b'\\', 0), (b'}', 0x20), (b'{', 0x20)] {
+            let mask = (0..16).filter(|at| bytes[*at] | set == byte).fold(0, |mask, at| mask | 1 << at);
+            assert_eq!((lane.where_byte(byte, set), portable.where_byte(byte, set)), (mask, mask), "{bytes:?}");
+        }
     }
 }
 
