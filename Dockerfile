@@ -4,9 +4,9 @@ FROM rust:1.95.0-bookworm AS build
 WORKDIR /src
 COPY . .
 ENV RUSTFLAGS="--remap-path-prefix=/src=/evenkeel --remap-path-prefix=/usr/local/cargo=/cargo"
-RUN cargo build --release --locked -p evenkeel-cli
+RUN cargo build --profile measured --locked -p evenkeel-cli
 
 FROM debian:bookworm-20251229-slim
 USER 65532:65532
-COPY --from=build /src/target/release/evenkeel /usr/local/bin/evenkeel
+COPY --from=build /src/target/measured/evenkeel /usr/local/bin/evenkeel
 ENTRYPOINT ["/usr/local/bin/evenkeel"]

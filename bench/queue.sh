@@ -21,7 +21,7 @@
 # against what is resident of ours.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-profile=release
+profile=measured
 rounds=${1:-5}
 shift || true
 out=$(mktemp -d)

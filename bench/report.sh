@@ -13,7 +13,7 @@
 # Run it on an otherwise idle machine. It needs Go and python3, and kubectl for sessions. It takes about an hour with two rounds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-profile=release
+profile=measured
 rounds=3 quick='' steps='' out='' render_only=''
 while [ $# -gt 0 ]; do
     case "$1" in
@@ -27,7 +27,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 bench=target/$profile/evenkeel-bench
-peers=bench/peers/target/$profile
+peers=bench/peers/target/release
 if [ -n "$quick" ]; then
     rounds=1
     out=${out:-target/performance-quick}
@@ -69,7 +69,7 @@ measure() {
                 "$bench watch --json --watchers $watchers"
             ;;
         reconcile)
-            (cd bench/peers && cargo build --quiet --profile "$profile" --bin reconcile)
+            (cd bench/peers && cargo build --quiet --release --bin reconcile)
             cases "$rounds" reconcile "event to reconcile" "$bench reconcile $reconcile" --of kube-rs "$peers/reconcile $reconcile"
             ;;
         build) cases 1 build "build" bench/build.sh ;;

@@ -10,7 +10,7 @@
 # disturb less; it excludes client-go's garbage collector.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-profile=release
+profile=measured
 rounds=${1:-5}
 shift || true
 out=$(mktemp -d)

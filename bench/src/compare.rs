@@ -1,6 +1,6 @@
 //! Compares informers of evenkeel, client-go and kube-rs, on the same server and the same objects in one run.
 //!
-//! `cargo run --release -p evenkeel-bench -- compare`; `bench/README.md` explains each figure and what is not fair.
+//! `cargo run --profile measured -p evenkeel-bench -- compare`; `bench/README.md` explains each figure and what is not fair.
 //!
 //! Each program is a command line with `--server`, `--wire`, `--data` and the steps of the case. It syncs informers
 //! with a counting handler, waits for two quiet seconds, and prints a message; then follow updates, single updates

@@ -1,4 +1,4 @@
-//! Benchmarks of evenkeel: `cargo run --release -p evenkeel-bench`.
+//! Benchmarks of evenkeel: `cargo run --profile measured -p evenkeel-bench`.
 //!
 //! Every line is a figure with its target, if it has one. No benchmark asserts a time; machines differ.
 

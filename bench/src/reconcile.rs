@@ -1,6 +1,6 @@
 //! Latency from an event to its reconcile, on an idle controller.
 //!
-//! `cargo run --release -p evenkeel-bench -- reconcile [--samples 2000] [--running 0,100,1000,10000]`
+//! `cargo run --profile measured -p evenkeel-bench -- reconcile [--samples 2000] [--running 0,100,1000,10000]`
 //!
 //! A measurement starts right before the bytes of a watch event are passed to the client, and ends with the first
 //! line of the reconcile. It covers everything but the network: decoding, the store, the handler, the queue and the

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Attacks the memory of `evenkeel apiserver` and prints its peak resident memory (VmHWM) after each attack.
 
-    cargo build --release -p evenkeel-cli
-    tests/attack/memory.py target/release/evenkeel [bodies|pretty|yaml|table|store ...] [--scale N]
+    cargo build --profile measured -p evenkeel-cli
+    tests/attack/memory.py target/measured/evenkeel [bodies|pretty|yaml|table|store ...] [--scale N]
 
 Each attack runs against a server of its own. Exits with 1 if a peak exceeds the limit, or if the server does not respond afterwards.
 """

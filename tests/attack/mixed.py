@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Attacks `evenkeel apiserver` in several ways at once, beside a polite client.
 
-    cargo build --release && tests/attack/mixed.py --seconds 600
+    cargo build --profile measured && tests/attack/mixed.py --seconds 600
 
 Prints the latency of `/version` and of the polite client, and the memory, descriptors, threads, requests and watches of
 the server before, during and after. Fails if something that the server acknowledged is lost, if a figure exceeds its limit,
@@ -280,7 +280,7 @@ def service_account(admin, namespace):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=30)
-    parser.add_argument("--binary", default="target/release/evenkeel")
+    parser.add_argument("--binary", default="target/measured/evenkeel")
     parser.add_argument("--memory-mb", type=int, default=1024, help="the limit of the server's peak memory")
     parser.add_argument("--version-ms", type=float, default=50, help="the limit of the p99 of /version")
     parser.add_argument("--polite-ms", type=float, default=100, help="the limit of the p99 of the polite client")

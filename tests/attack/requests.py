@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Sends the most expensive requests known to `evenkeel apiserver` and prints what each costs.
 
-    cargo build --release -p evenkeel-cli
-    tests/attack/requests.py target/release/evenkeel [ATTACK ...]
+    cargo build --profile measured -p evenkeel-cli
+    tests/attack/requests.py target/measured/evenkeel [ATTACK ...]
 
 Each attack runs against a server of its own. A second client asks for `/version` every five milliseconds; its worst latency
 is printed, with the status and the time of the attack's last response, the time of all its requests, and the peak memory.

@@ -1,4 +1,4 @@
-// Benchmarks of client-go's store, the counterpart of `cargo run --release -p evenkeel-bench -- store`.
+// Benchmarks of client-go's store, the counterpart of `cargo run --profile measured -p evenkeel-bench -- store`.
 //
 // The same objects, loops and number of threads; each case prints one JSON object.
 package main

@@ -72,7 +72,7 @@ fn build_one(bench: &Path, name: &'static str) -> Result<Program, Failure> {
     let program = Program { name, executable: PathBuf::new(), arguments: &[], environment: &[], has_protobuf: true };
     Ok(match name {
         OURS => {
-            let executable = cargo_build(bench, &["-p", "evenkeel-cli"])?;
+            let executable = cargo_build(bench, &["--profile", "measured", "-p", "evenkeel-cli"])?;
             Program { executable, arguments: &["bench", "informer"], ..program }
         }
         "client-go" => Program { executable: client_go(bench)?, ..program },
@@ -81,7 +81,7 @@ fn build_one(bench: &Path, name: &'static str) -> Result<Program, Failure> {
             Program { executable: client_go(bench)?, environment, ..program }
         }
         _ => {
-            let executable = cargo_build(&bench.join("peers"), &["--bin", "informer"])?;
+            let executable = cargo_build(&bench.join("peers"), &["--release", "--bin", "informer"])?;
             let arguments: &[&str] = if name == "kube-rs" { &[] } else { &["--streaming-lists"] };
             Program { executable, arguments, has_protobuf: false, ..program }
         }
@@ -101,11 +101,11 @@ fn client_go(bench: &Path) -> Result<PathBuf, Failure> {
     Ok(executable)
 }
 
-/// Builds a release executable and returns its path.
+/// Builds an executable and returns its path.
 fn cargo_build(directory: &Path, what: &[&str]) -> Result<PathBuf, Failure> {
     let cargo = std::env::var_os("CARGO").unwrap_or(OsString::from("cargo"));
     let mut build = Command::new(cargo);
-    build.current_dir(directory).args(["build", "--release", "--quiet", "--message-format=json-render-diagnostics"]);
+    build.current_dir(directory).args(["build", "--quiet", "--message-format=json-render-diagnostics"]);
     let output = build.args(what).stderr(Stdio::inherit()).output()?;
     if !output.status.success() {
         return Err(format!("{} {} does not build", directory.display(), what.join(" ")).into());
