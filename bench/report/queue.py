@@ -90,7 +90,9 @@ def main():
                 run = json.loads(output)
                 for title, own, their in rows(case, keys, workers):
                     field = own if side == figures.OURS else their
-                    table.add(title, side, round, run[field], cpu=run.get(f"cpu_{field}"))
+                    # Threads that have ended are missing in the processor time of our process.
+                    cpu = None if case == "plain-threads" else run.get(f"cpu_{field}")
+                    table.add(title, side, round, run[field], cpu=cpu)
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
     if options.json:

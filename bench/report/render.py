@@ -114,12 +114,15 @@ def behind(all):
 
 def readme(all):
     """Returns the table of the README: some rows, and the worst of all."""
+    peers = ["client-go", "kube-rs"]
 
     def against(row, program, field, unit):
-        ratio = figures.ratio(row, program, field)
+        ratio = f"{figures.show(figures.ratio(row, program, field)[0])}×"
+        # The figures themselves are shown once, to keep the table short.
+        if not program.startswith(peers[0]):
+            return ratio + (" (JSON)" if program.endswith("(json)") else "")
         own, their = (figures.show(statistics.median(row[field][name])) for name in (OURS, program))
-        note = ", JSON" if program.endswith("(json)") else ""
-        return f"{figures.show(ratio[0])}× ({their}{unit} against {own}{note})"
+        return f"{ratio} ({their}{unit} against {own})"
 
     def compared(row, peer, field, unit, worst=False):
         """Compares with a peer; for the worst row with whichever mode of it is furthest ahead."""
@@ -131,7 +134,6 @@ def readme(all):
             return "–"
         return against(row, min(found, key=lambda program: figures.ratio(row, program, field)[0]), field, unit)
 
-    peers = ["client-go", "kube-rs"]
     lines = [["", *peers]]
     for label, name, title, unit in README:
         row = all.row(name, title)
