@@ -187,10 +187,13 @@ def render(text, all, warn=lambda message: None):
 
     def content(match):
         name = match["name"]
-        if match["optional"] and name not in all.tables:
+        try:
+            figure = DERIVED[name](all) if name in DERIVED else figures.markdown(all.table(name))
+        except Missing:
+            if not match["optional"]:
+                raise
             warn(f"{name} was not measured: its region is kept")
             return match[0]
-        figure = DERIVED[name](all) if name in DERIVED else figures.markdown(all.table(name))
         return f"<!-- figures:{name}{match['optional'] or ''} -->\n\n{figure}\n<!-- /figures -->"
 
     return REGION.sub(content, text)
