@@ -25,7 +25,7 @@ pub(crate) use shuttle::{
     thread,
 };
 
-/// A bounded queue, as [`Ring`] without shuttle.
+/// Stands in for crossbeam's queue, whose atomics shuttle does not see.
 #[cfg(shuttle)]
 pub(crate) struct Ring<T> {
     items: Mutex<std::collections::VecDeque<T>>,

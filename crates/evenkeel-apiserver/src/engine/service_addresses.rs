@@ -2,8 +2,9 @@
 //!
 //! A write of a Service must know what the others have. The index follows the history of the store instead of being told of
 //! each write: it reads the changes since its last use, so deletes, sweeps of namespaces and restored snapshots need no code
-//! of their own, and neither a dry run nor a refused commit can leave anything behind. Where the history does not reach back
-//! that far (after a start, a restore or a compaction), it reads all Services once.
+//! of their own, and neither a dry run nor a refused commit can leave anything behind. (Commits that a failed disk takes back
+//! may: the store then refuses writes until a restart, which makes a new index.) Where the history does not reach back that far
+//! (after a start, a restore or a compaction), it reads all Services once.
 
 use std::collections::HashMap;
 use std::hash::Hash;

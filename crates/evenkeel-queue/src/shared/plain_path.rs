@@ -25,6 +25,7 @@ impl<K: Key> Shared<K> {
             Left::Refused(DeferredCall::Add { hash, key }) => {
                 _ = self.change(false, |machine, now| machine.add(hash, key, 0, now));
             }
+            // The call that is refused is the one that was left.
             Left::Refused(DeferredCall::Finish { .. }) => {}
         }
     }
