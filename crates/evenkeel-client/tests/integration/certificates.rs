@@ -70,22 +70,17 @@ async fn whoami(client: &Client) -> (String, Vec<String>) {
     (info.username.unwrap(), info.groups.unwrap_or_default())
 }
 
-fn directory(name: &str) -> std::path::PathBuf {
-    let path = std::env::temp_dir().join(format!("evenkeel-certificates-{}-{name}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&path);
-    path
-}
-
 #[tokio::test]
 async fn a_client_continues_with_its_renewed_certificate() {
     for (name, provider) in [("ring", ring::default_provider()), ("aws-lc-rs", aws_lc_rs::default_provider())] {
         let server = server().await;
         let signer = signer(&server);
-        let directory = directory(name);
+        // A manager that is dropped may still be writing a file, so the directory goes when it can.
+        let directory = tempfile::tempdir().unwrap();
         let start = |provider| {
             let template = CertificateTemplate::new("agent-7").organization("agents");
             CertificateManager::builder(bootstrap(&server, provider), KUBE_APISERVER_CLIENT, template)
-                .store(FileCertificateStore::new(&directory, "agent").unwrap())
+                .store(FileCertificateStore::new(directory.path(), "agent").unwrap())
                 .start()
         };
         let manager = soon(start(provider.clone())).await.unwrap();
@@ -120,8 +115,6 @@ async fn a_client_continues_with_its_renewed_certificate() {
         config.tls.rotating_identity = Some(manager.identity());
         // The template of the restarted manager is the first one, so it requests another certificate.
         assert!(whoami(&Client::new(config).unwrap()).await.1.contains(&"renewed".to_owned()), "{name}");
-        drop(manager);
-        std::fs::remove_dir_all(&directory).unwrap();
     }
 }
 

@@ -124,11 +124,10 @@ async fn chc_22_a_new_definition_is_found_on_the_first_miss() {
 
 #[tokio::test(start_paused = true)]
 async fn chc_22_a_new_definition_is_found_with_a_disk_cache_of_another_process() {
-    let directory = std::env::temp_dir().join(format!("evenkeel-hc-22-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&directory);
+    let directory = tempfile::tempdir().unwrap();
     let server = ApiServer::start().await.unwrap();
     let on_disk = || {
-        let cache = DiskCache::new(&directory, Duration::from_secs(600));
+        let cache = DiskCache::new(directory.path(), Duration::from_secs(600));
         RestMapper::new(server.client().discovery().cached_on_disk(cache))
     };
     on_disk().resolve("pods").await.unwrap();
@@ -138,7 +137,6 @@ async fn chc_22_a_new_definition_is_found_with_a_disk_cache_of_another_process()
     mapper.resolve("pods").await.unwrap();
     assert_eq!(server.requests().len(), requests, "the disk knows");
     assert_eq!(mapper.resolve("foos").await.unwrap().kind(), "Foo");
-    std::fs::remove_dir_all(&directory).unwrap();
 }
 
 #[tokio::test(start_paused = true)]
