@@ -108,7 +108,7 @@ impl DecodedCache {
             let mut shard = self.shard(own);
             // Another thread may have cached the object meanwhile, or another type of it: that value is replaced.
             let replaced = shard.remove(object);
-            shard.insert(object, CachedValue::new(Arc::clone(value) as Arc<_>, bytes));
+            shard.insert(object, CachedValue::new(Arc::clone(value) as Arc<_>, bytes), self.budget() / SHARDS);
             drop(shard);
             self.forget(replaced);
             evicted = self.shrink(own, bytes);

@@ -2,8 +2,11 @@
 //!
 //! The order is S3-FIFO. A new value is on probation. To evict, the shard takes the oldest value on probation, and drops it unless it
 //! was read twice since: then it becomes protected. A value that is decoded again soon after it was dropped is protected at once.
-//! Protected values are evicted by CLOCK, and only while those on probation take less than a tenth. So a pass over all objects
+//! Protected values are evicted by CLOCK, and only while those on probation take less than their part. So a pass over all objects
 //! leaves the protected values, and a read changes a counter only.
+//!
+//! While there is room, the oldest values on probation become protected unread. So those on probation are always few, and a pass over
+//! all objects decodes into memory that is still in the processor's cache.
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
@@ -12,8 +15,8 @@ use std::sync::Arc;
 
 use super::GOLDEN_RATIO;
 
-/// Values on probation are evicted first while they take more than one part in so many.
-const PROBATION_PART: usize = 10;
+/// Values on probation are evicted first while they take more than one part in so many: 2 MiB of the default budget.
+const PROBATION_PART: usize = 32;
 /// A value on probation that was read so often becomes protected. Reads by two handlers of one notification do not suffice.
 const READS_TO_PROTECT: u8 = 2;
 /// Reads are counted up to this number: a protected value survives as many rounds of the clock.
@@ -83,8 +86,8 @@ impl CacheShard {
         Some(&cached.value)
     }
 
-    /// Adds the value of an object that has none.
-    pub(super) fn insert(&mut self, object: usize, mut value: CachedValue) {
+    /// Adds the value of an object that has none, to a shard whose part of the budget is `share`.
+    pub(super) fn insert(&mut self, object: usize, mut value: CachedValue, share: usize) {
         self.tickets += 1;
         value.ticket = self.tickets;
         self.bytes += value.bytes;
@@ -96,6 +99,10 @@ impl CacheShard {
             self.probation_bytes += value.bytes;
         }
         self.values.insert(object, value);
+        while self.bytes <= share && self.probation_bytes > share / PROBATION_PART {
+            let Some((oldest, ticket)) = self.probation.pop_front() else { break };
+            self.protect(oldest, ticket);
+        }
     }
 
     /// Removes the value of an object.
@@ -119,24 +126,34 @@ impl CacheShard {
                 self.protected.is_empty() || self.probation_bytes.saturating_mul(PROBATION_PART) > self.bytes;
             let queue = if on_probation { &mut self.probation } else { &mut self.protected };
             let (object, ticket) = queue.pop_front()?;
-            let Some(cached) = self.values.get_mut(&object).filter(|cached| cached.ticket == ticket) else {
-                self.stale = self.stale.saturating_sub(1);
-                continue;
-            };
-            if on_probation && cached.reads < READS_TO_PROTECT {
-                self.note_dropped(object, ticket);
-                return self.take(object);
+            match self.values.get_mut(&object).filter(|cached| cached.ticket == ticket) {
+                None => self.stale = self.stale.saturating_sub(1),
+                Some(cached) if on_probation => {
+                    if cached.reads < READS_TO_PROTECT {
+                        self.note_dropped(object, ticket);
+                        return self.take(object);
+                    }
+                    self.protect(object, ticket);
+                }
+                Some(cached) if cached.reads == 0 => return self.take(object),
+                Some(cached) => {
+                    cached.reads -= 1;
+                    self.protected.push_back((object, ticket));
+                }
             }
-            if on_probation {
+        }
+    }
+
+    /// Protects a value that has left the queue of those on probation, unless it was removed.
+    fn protect(&mut self, object: usize, ticket: u64) {
+        match self.values.get_mut(&object).filter(|cached| cached.ticket == ticket) {
+            None => self.stale = self.stale.saturating_sub(1),
+            Some(cached) => {
                 cached.reads = 0;
                 cached.is_protected = true;
                 self.probation_bytes -= cached.bytes;
-            } else if cached.reads == 0 {
-                return self.take(object);
-            } else {
-                cached.reads -= 1;
+                self.protected.push_back((object, ticket));
             }
-            self.protected.push_back((object, ticket));
         }
     }
 
