@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
-use super::{ABSENT, Header, NO_GENERATION, OwnerSpans, SharedHeader, Span};
+use super::{ABSENT, Header, OwnerSpans, SharedHeader, Span};
 use crate::key::ObjectKey;
 
 /// Builds a [`Header`]. It borrows the texts that no other object has until [`finish`](Self::finish).
@@ -85,8 +85,11 @@ impl Default for HeaderBuilder<'_> {
 impl HeaderBuilder<'_> {
     pub(crate) fn finish(self) -> Header {
         let own = [&self.uid, &self.resource_version, &self.creation_timestamp, &self.deletion_timestamp];
-        let own = own.map(|text| text.as_deref().unwrap_or_default());
-        let mut ends = [0; 3];
+        let [uid, version, created, deleted] = own.map(|text| text.as_deref().unwrap_or_default());
+        let mut digits = itoa::Buffer::new();
+        let generation = self.generation.map_or("", |generation| digits.format(generation));
+        let own = [uid, version, created, deleted, generation];
+        let mut ends = [0; 4];
         let mut end = 0;
         for (slot, text) in ends.iter_mut().zip(own) {
             end += text.len();
@@ -97,7 +100,6 @@ impl HeaderBuilder<'_> {
             key: ObjectKey::new(self.namespace.as_deref(), self.name.as_deref().unwrap_or_default()),
             own: own.concat().into_boxed_str(),
             ends,
-            generation: self.generation.unwrap_or(NO_GENERATION),
             shared: self.shared(),
         };
         self.leave_buffers(&header.shared);

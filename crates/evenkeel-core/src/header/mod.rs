@@ -38,16 +38,12 @@ pub(crate) use protobuf::{MetadataField, annotation_in, metadata_of};
 #[repr(C)]
 pub struct Header {
     key: ObjectKey,
-    /// The texts that no other object has, concatenated: uid, resource version, creation and deletion timestamp.
+    /// The texts that no other object has, concatenated: uid, resource version, creation and deletion timestamp, generation.
     own: Box<str>,
-    /// The ends of the first three. An empty text is absent.
-    ends: [u32; 3],
-    /// `NO_GENERATION` for none.
-    generation: i64,
+    /// The ends of the first four. An empty text is absent.
+    ends: [u32; 4],
     shared: Arc<SharedHeader>,
 }
-
-const NO_GENERATION: i64 = i64::MIN;
 
 /// The part of a header that objects share.
 #[derive(PartialEq, Eq)]
@@ -178,7 +174,7 @@ impl Header {
 
     /// Returns the generation of the desired state, for kinds that count it.
     pub fn generation(&self) -> Option<i64> {
-        (self.generation != NO_GENERATION).then_some(self.generation)
+        self.own(4).parse().ok()
     }
 
     /// Returns the creation time, as the server sent it.
