@@ -72,8 +72,8 @@ impl<K> Inbox<K> {
     #[inline]
     pub(crate) fn take(&self, calls: &mut Vec<DeferredCall<K>>) {
         let Some(left) = self.calls.get() else { return };
-        // Calls that come meanwhile may stay: more than the capacity cannot have been there before.
-        calls.extend(std::iter::from_fn(|| left.pop()).take(CAPACITY));
+        // Calls that come meanwhile may stay. A pop that finds nothing costs a fence, so none is tried.
+        calls.extend(std::iter::from_fn(|| left.pop()).take(left.len()));
     }
 
     /// Refuses calls from now on, and moves those that were left to `calls`, which is empty. The caller holds the queue's lock.

@@ -60,6 +60,23 @@ pub(crate) struct QueueState<K> {
     panicked: usize,
 }
 
+impl<K: Key> QueueState<K> {
+    /// Returns whether the inbox may stay open, and there is no thread to wake and nothing to drop or to report.
+    ///
+    /// Only plain queues open the inbox, and they have no metrics.
+    #[inline]
+    fn is_settled(&self) -> bool {
+        self.is_inbox_open
+            && self.machine.is_running()
+            && !self.machine.needs_time()
+            && !self.machine.has_removed()
+            && self.waiters.is_empty()
+            && self.drainers.is_empty()
+            && !self.is_spinning
+            && self.panicked == 0
+    }
+}
+
 /// The result of [`Shared::poll_next`].
 pub(crate) enum NextPoll<K> {
     Got(TakenKey<K>),
@@ -251,7 +268,7 @@ impl<K: Key> Shared<K> {
     /// Reads the time, if the machine needs it, and applies deferred calls. Without a time given or needed it is zero.
     ///
     /// Another thread may have passed in a later time than `now` meanwhile: time never decreases for the machine.
-    #[inline]
+    #[inline(always)]
     fn enter<'s>(&'s self, state: MutexGuard<'s, QueueState<K>>, now: Option<Time>) -> UpdateGuard<'s, K> {
         let mut update = UpdateGuard { shared: self, now: Time::ZERO, state: Some(state) };
         if let Some(state) = &mut update.state {
@@ -261,17 +278,24 @@ impl<K: Key> Shared<K> {
                 update.now = state.latest;
             }
             // Calls may come late, after the inbox was closed.
-            if self.is_plain {
-                self.inbox.take(&mut state.deferred);
-                plain_path::apply_deferred(state, update.now);
+            if self.is_plain && self.inbox.has_calls() {
+                self.apply_inbox(state, update.now);
             }
         }
         update
     }
 
-    /// Wakes waiters and drops removed keys, after the lock is released: wakers and destructors are user code.
-    #[inline]
+    /// Releases the lock. Most calls of a plain queue concern no other thread.
+    #[inline(always)]
     fn settle(&self, state: MutexGuard<'_, QueueState<K>>, now: Time) {
+        if !state.is_settled() {
+            self.wake_and_release(state, now);
+        }
+    }
+
+    /// Wakes waiters and drops removed keys, after the lock is released: wakers and destructors are user code.
+    #[inline(never)]
+    fn wake_and_release(&self, state: MutexGuard<'_, QueueState<K>>, now: Time) {
         let mut wake = Wake::default();
         // Declared after `wake`, and so released before it, should reporting panic.
         let mut state = state;
@@ -344,7 +368,7 @@ struct UpdateGuard<'s, K: Key> {
 }
 
 impl<'s, K: Key> UpdateGuard<'s, K> {
-    #[inline]
+    #[inline(always)]
     fn run<T>(mut self, change: impl FnOnce(&mut QueueState<K>, Time) -> T) -> T {
         let shared = self.shared;
         change(self.state.get_or_insert_with(|| shared.lock()), self.now)
@@ -352,7 +376,7 @@ impl<'s, K: Key> UpdateGuard<'s, K> {
 }
 
 impl<K: Key> Drop for UpdateGuard<'_, K> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         if let Some(state) = self.state.take() {
             self.shared.settle(state, self.now);

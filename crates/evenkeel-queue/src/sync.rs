@@ -54,6 +54,10 @@ impl<T> Ring<T> {
     pub(crate) fn is_empty(&self) -> bool {
         lock(&self.items).is_empty()
     }
+
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.items).len()
+    }
 }
 
 /// Attempts to take a lock before the thread blocks; the pause after each is twice as long as the one before.

@@ -31,20 +31,28 @@ impl Index {
     }
 
     /// Inserts a slot that is not contained.
+    #[inline]
     pub(super) fn insert(&mut self, half: u32, slot: Slot) {
         if self.tables.len() == 1 && self.tables[0].len >= LARGE {
-            let all = std::mem::take(&mut self.tables[0]);
-            self.tables.resize_with(TABLES, Table::default);
-            for (half, slot) in all.lines.iter().flat_map(Line::entries) {
-                let number = self.number(half);
-                self.tables[number].insert(half, slot);
-            }
+            self.split();
         }
         let number = self.number(half);
         self.tables[number].insert(half, slot);
     }
 
+    /// Distributes a single table over many.
+    #[cold]
+    fn split(&mut self) {
+        let all = std::mem::take(&mut self.tables[0]);
+        self.tables.resize_with(TABLES, Table::default);
+        for (half, slot) in all.lines.iter().flat_map(Line::entries) {
+            let number = self.number(half);
+            self.tables[number].insert(half, slot);
+        }
+    }
+
     /// Removes a contained slot.
+    #[inline]
     pub(super) fn remove(&mut self, half: u32, slot: Slot) {
         let number = self.number(half);
         self.tables[number].remove(half, slot);
@@ -164,6 +172,7 @@ impl Table {
         }
     }
 
+    #[inline]
     fn insert(&mut self, half: u32, slot: Slot) {
         if self.len == self.capacity() {
             self.resize((self.lines.len() * 2).max(1));
@@ -202,6 +211,7 @@ impl Table {
         }
     }
 
+    #[cold]
     fn resize(&mut self, lines: usize) {
         let old = std::mem::replace(&mut self.lines, vec![Line::EMPTY; lines]);
         old.iter().flat_map(Line::entries).for_each(|(half, slot)| self.put(half, slot));

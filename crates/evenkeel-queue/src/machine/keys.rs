@@ -201,6 +201,7 @@ impl<K: Hash + Eq> Keys<K> {
     }
 
     /// Inserts a key that has no entry.
+    #[inline]
     pub(crate) fn insert(&mut self, hash: u64, key: K) -> Slot {
         let number = match self.roomy.last() {
             Some(number) => *number,
@@ -229,19 +230,22 @@ impl<K: Hash + Eq> Keys<K> {
     }
 
     /// Removes a key and returns it.
+    #[inline]
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<K> {
-        let entry = self.get(slot)?;
-        // Hashing is user code and may panic: it runs before any change.
-        let half = if entry.next == HASHED { entry.prev } else { half(self.hasher.hash_one(entry.key.as_ref()?)) };
-        self.index.remove(half, slot);
-        self.count -= 1;
         let number = slot >> PAGE_BITS;
         let position = slot & (PAGE as u32 - 1);
-        let page = &mut self.pages[number as usize];
-        let next = std::mem::replace(&mut page.free, position);
-        let entry = page.entry_mut(position as usize);
+        let page = self.pages.get_mut(number as usize)?;
+        let entry = &mut page.blocks.get_mut(position as usize / BLOCK)?.0[position as usize % BLOCK];
+        // Hashing is user code and may panic: it runs before any change.
+        let half = match (entry.next, &entry.key) {
+            (_, None) => return None,
+            (HASHED, Some(_)) => entry.prev,
+            (_, Some(key)) => half(self.hasher.hash_one(key)),
+        };
         let key = entry.key.take();
-        entry.next = next;
+        entry.next = std::mem::replace(&mut page.free, position);
+        self.index.remove(half, slot);
+        self.count -= 1;
         if usize::from(page.used) == PAGE {
             self.roomy.push(number);
         }

@@ -284,7 +284,9 @@ impl<K: Key> QueueMachine<K> {
             Err(tenant) => {
                 self.advance(now);
                 let slot = self.insert(hash, key, tenant);
-                self.make_dirty(slot, priority, now);
+                self.keys.entry_mut(slot).set_time(now);
+                self.push(slot, priority, now);
+                self.adds += 1;
                 None
             }
         }
@@ -582,18 +584,19 @@ impl<K: Key> QueueMachine<K> {
     /// Makes a key ready. The dirty flag is set last: if a custom order panics, the key is not in the queue and can be added.
     #[inline]
     fn push(&mut self, slot: Slot, priority: i32, since: Time) {
-        let is_waiting = self.keys.entry(slot).has(Flag::Waiting);
-        let priority = if is_waiting { priority.max(self.ready.reserved(slot)) } else { priority };
+        let tenant = self.tenant(slot);
+        let entry = self.keys.entry_mut(slot);
+        let priority = if entry.has(Flag::Waiting) { priority.max(self.ready.reserved(slot)) } else { priority };
         match &mut self.settings.ready_order {
-            None => self.ready.push(slot, priority, self.tenant(slot), since),
+            None => self.ready.push(slot, priority, tenant, since),
             Some(storage) => {
-                let Some(key) = self.keys.key(slot) else { return };
+                let Some(key) = entry.key() else { return };
                 storage.push(key, Ticket { slot, stamp: 0, since });
                 self.stored += 1;
                 self.ready.note(0);
             }
         }
-        self.keys.entry_mut(slot).set(Flag::Dirty);
+        entry.set(Flag::Dirty);
     }
 
     #[inline]
@@ -621,6 +624,7 @@ impl<K: Key> QueueMachine<K> {
         self.keys.find(hash, key).ok_or_else(|| self.tenant_of(key))
     }
 
+    #[inline]
     fn insert(&mut self, hash: u64, key: K, tenant: u64) -> Slot {
         let slot = self.keys.insert(hash, key);
         if self.settings.tenant.is_some() {
@@ -634,6 +638,7 @@ impl<K: Key> QueueMachine<K> {
     }
 
     /// Removes a finished key, or keeps it for its failures or its delay.
+    #[inline]
     fn release(&mut self, slot: Slot, now: Time) -> Option<K> {
         let entry = self.keys.entry_mut(slot);
         if entry.has(Flag::Waiting) {
@@ -652,12 +657,24 @@ impl<K: Key> QueueMachine<K> {
         let key = self.keys.remove(slot);
         self.failing -= usize::from(has_failed);
         if self.keys.len() == 0 {
-            self.ready.trim();
-            if self.tenants.capacity() > FEW_TENANTS {
-                self.tenants = Vec::new();
-            }
+            self.trim();
         }
         key
+    }
+
+    /// Frees memory when there are no keys.
+    #[inline(never)]
+    fn trim(&mut self) {
+        self.ready.trim();
+        if self.tenants.capacity() > FEW_TENANTS {
+            self.tenants = Vec::new();
+        }
+    }
+
+    /// Returns whether there are removed keys that are not dropped yet.
+    #[inline]
+    pub(crate) fn has_removed(&self) -> bool {
+        !self.removed.is_empty()
     }
 
     /// Returns removed keys, to be dropped after the lock is released: their destructors are user code.

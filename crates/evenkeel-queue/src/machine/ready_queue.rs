@@ -319,6 +319,7 @@ enum BandQueue {
 }
 
 impl BandQueue {
+    #[inline]
     fn push(&mut self, ticket: Ticket, tenant: u64) {
         match self {
             BandQueue::Plain(line) => line.tickets.push_back(ticket),
@@ -333,6 +334,7 @@ impl BandQueue {
         }
     }
 
+    #[inline]
     fn pop(&mut self, priorities_by_slot: &[SlotPriority]) -> Option<Ticket> {
         match self {
             BandQueue::Plain(line) => line.pop(priorities_by_slot),

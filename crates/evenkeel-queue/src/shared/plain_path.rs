@@ -59,6 +59,13 @@ impl<K: Key> Shared<K> {
         self.metrics.is_some().then_some(took)
     }
 
+    /// Applies the calls in the inbox to the state.
+    #[inline(never)]
+    pub(super) fn apply_inbox(&self, state: &mut QueueState<K>, now: Time) {
+        self.inbox.take(&mut state.deferred);
+        apply_deferred(state, now);
+    }
+
     /// Applies the calls in the inbox.
     #[cold]
     fn apply_left(&self) {
@@ -150,10 +157,7 @@ impl<K: Key> Shared<K> {
 ///
 /// Comparing keys is user code. If it panics, the caller that left the call is not there any more: the panic is counted.
 #[inline]
-pub(super) fn apply_deferred<K: Key>(state: &mut QueueState<K>, now: Time) {
-    if state.deferred.is_empty() {
-        return;
-    }
+fn apply_deferred<K: Key>(state: &mut QueueState<K>, now: Time) {
     let QueueState { machine, deferred, panicked, .. } = state;
     let mut calls = deferred.drain(..);
     while catch_unwind(AssertUnwindSafe(|| machine.apply(&mut calls, now))).is_err() {
