@@ -223,6 +223,46 @@ fn wq_008_no_key_is_lost_or_in_flight_twice() {
 }
 
 #[test]
+fn counts_are_consistent_while_keys_are_added_taken_and_finished() {
+    try_out(|| {
+        let (queue, history) = (WorkQueue::new(), History::default());
+        let (task, thread) = (worker(&queue, &history), blocking_worker(&queue, &history));
+        let counting = {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    let stats = queue.stats();
+                    assert!(stats.ready <= stats.depth && stats.depth <= 2 && stats.in_flight <= 2, "{stats:?}");
+                    assert!(queue.len() <= 2);
+                }
+            })
+        };
+        let producers = [producer(&queue, &history, &[0, 1, 0]), producer(&queue, &history, &[1])];
+        producers.into_iter().for_each(|producer| producer.join().unwrap());
+        queue.shut_down();
+        counting.join().unwrap();
+        thread.join().unwrap();
+        join_all([task]);
+        history.close(&queue);
+    });
+}
+
+#[test]
+fn adds_during_shut_down_are_handed_out_or_ignored() {
+    try_out(|| {
+        let (queue, history) = (WorkQueue::new(), History::default());
+        let workers = [blocking_worker(&queue, &history), blocking_worker(&queue, &history)];
+        let producers = [producer(&queue, &history, &[0, 1]), producer(&queue, &history, &[0])];
+        queue.shut_down();
+        producers.into_iter().for_each(|producer| producer.join().unwrap());
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        assert!(history.runs_of(0) <= 2 && history.runs_of(1) <= 1);
+        let stats = queue.stats();
+        assert_eq!((stats.depth, stats.in_flight), (0, 0));
+    });
+}
+
+#[test]
 fn wq_028_keys_added_while_in_flight_are_handed_out_again() {
     try_out(|| {
         let (queue, history) = (WorkQueue::new(), History::default());
