@@ -116,9 +116,24 @@ impl<K: Key> Item<K> {
     ///
     /// # Panics
     /// If the limiter panics. The key then returns after the default backoff.
-    pub fn retry(mut self, error: impl fmt::Display) {
-        self.shared.observers.failed(&self.key, &error);
-        let backoff = self.fail(ItemOutcome::Failed);
+    pub fn retry(self, error: impl fmt::Display) {
+        self.fail_with(None, &error);
+    }
+
+    /// Records a failure as [`retry`](Self::retry) does, but the key returns after `wait` instead of its backoff. The backoff of the
+    /// next failure is as long as if this one had waited for its own.
+    ///
+    /// While the queue is shutting down, the key does not return.
+    ///
+    /// # Panics
+    /// If the limiter panics, as [`retry`](Self::retry).
+    pub fn fail_after(self, wait: Duration, error: impl fmt::Display) {
+        self.fail_with(Some(wait), &error);
+    }
+
+    fn fail_with(mut self, wait: Option<Duration>, error: &dyn fmt::Display) {
+        self.shared.observers.failed(&self.key, error);
+        let backoff = self.fail(ItemOutcome::Failed, wait);
         let queue = self.shared.name();
         let error = format_args!("{error:#}");
         match backoff {
@@ -151,7 +166,7 @@ impl<K: Key> Item<K> {
     /// # Panics
     /// If the limiter panics, as [`retry`](Self::retry).
     pub fn requeue(mut self) {
-        if let Some(panic) = self.fail(ItemOutcome::Requeued).and_then(|backoff| backoff.panic) {
+        if let Some(panic) = self.fail(ItemOutcome::Requeued, None).and_then(|backoff| backoff.panic) {
             resume_unwind(panic);
         }
     }
@@ -191,16 +206,20 @@ impl<K: Key> Item<K> {
         });
     }
 
-    /// Counts a failure and returns the key to the queue after its backoff. Returns `None` if the queue is shutting down.
-    fn fail(&mut self, outcome: ItemOutcome) -> Option<BackoffWait> {
-        let (slot, priority) = (self.slot, self.priority);
-        let backoff = self.shared.record_failure(&self.key, |machine, now| machine.fail_slot(slot, now));
+    /// Counts a failure and returns the key to the queue after `instead`, or else after its backoff. Returns `None` if the queue is
+    /// shutting down.
+    fn fail(&mut self, outcome: ItemOutcome, instead: Option<Duration>) -> Option<BackoffWait> {
+        let (slot, priority, is_backoff) = (self.slot, self.priority, instead.is_none());
+        let mut backoff = self.shared.record_failure(&self.key, |machine, now| machine.fail_slot(slot, now));
+        if let (Some(backoff), Some(instead)) = (&mut backoff, instead) {
+            backoff.wait = instead;
+        }
         let wait = backoff.as_ref().map(|backoff| backoff.wait);
         let failures = backoff.as_ref().map_or(self.failures, |backoff| backoff.failures);
-        self.notify_finished(outcome, wait.map(|wait| Requeue { wait, is_backoff: true }), failures);
+        self.notify_finished(outcome, wait.map(|wait| Requeue { wait, is_backoff }), failures);
         self.finish_with(|machine, now| {
             if let Some(wait) = wait {
-                machine.add_slot_at(slot, priority, now.after(wait), true, now);
+                machine.add_slot_at(slot, priority, now.after(wait), is_backoff, now);
             }
         });
         backoff
@@ -252,7 +271,7 @@ impl<K: Key> Drop for Item<K> {
         _ = catch_unwind(AssertUnwindSafe(|| {
             let is_panicking = thread::panicking();
             let outcome = if is_panicking { ItemOutcome::Panicked } else { ItemOutcome::Dropped };
-            let retry_in = self.fail(outcome).map(|backoff| backoff.wait);
+            let retry_in = self.fail(outcome, None).map(|backoff| backoff.wait);
             let queue = self.shared.name();
             if is_panicking {
                 tracing::error!(queue, key = ?self.key, ?retry_in, "worker panicked; retrying");

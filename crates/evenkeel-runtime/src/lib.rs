@@ -56,6 +56,7 @@ pub mod controller;
 pub mod election;
 pub mod enqueue;
 mod environment;
+mod error_chain;
 pub mod events;
 pub mod health;
 pub mod helpers;
@@ -65,7 +66,7 @@ mod panic_guard;
 mod serve;
 pub mod testing;
 
-pub use controller::{Context, Controller, Next, ReconcileError};
+pub use controller::{Context, Controller, Next, ReconcileError, Reconciler, reconcile_with};
 pub use election::{LeaderElector, Lease};
 pub use enqueue::{Enqueue, enqueue_key, enqueue_owner, enqueue_with};
 pub use events::{EventRecorder, EventType};

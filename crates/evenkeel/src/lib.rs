@@ -147,16 +147,17 @@ pub use evenkeel_core::{FieldSelector, LabelSelector, Obj, ObjectKey, ResourceIn
 pub use evenkeel_queue::{Item, RateLimiter, WorkQueue};
 pub use evenkeel_runtime::manager::shutdown_signal;
 pub use evenkeel_runtime::{
-    Context, Controller, EventRecorder, EventType, LeaderElector, Lease, Manager, Next, ReconcileError, enqueue_key,
-    enqueue_owner, enqueue_with,
+    Context, Controller, EventRecorder, EventType, LeaderElector, Lease, Manager, Next, ReconcileError, Reconciler,
+    enqueue_key, enqueue_owner, enqueue_with, reconcile_with,
 };
 
 /// The types and traits that nearly all programs use: `use evenkeel::prelude::*;`.
 pub mod prelude {
     pub use crate::{
         Api, Client, Context, Controller, Event, EventRecorder, EventType, HandlerFuncs, Index, InformerFactory,
-        LeaderElector, ListParams, Lister, Manager, Next, Obj, ObjectKey, Patch, ReconcileError, SharedInformer,
-        WatchParams, WorkQueue, enqueue_key, enqueue_owner, enqueue_with, shutdown_signal,
+        LeaderElector, ListParams, Lister, Manager, Next, Obj, ObjectKey, Patch, ReconcileError, Reconciler,
+        SharedInformer, WatchParams, WorkQueue, enqueue_key, enqueue_owner, enqueue_with, reconcile_with,
+        shutdown_signal,
     };
     pub use kube_core::{CustomResourceExt, Resource, ResourceExt};
 }

@@ -41,6 +41,11 @@ impl Registration {
         &self.listener.name
     }
 
+    /// Returns the name of the informer.
+    pub fn informer(&self) -> &str {
+        &self.informer
+    }
+
     /// Returns `true` once the handler has processed the initial list: the objects of the informer's first list, or the stored
     /// objects if it was added later. All those calls have returned.
     pub fn has_synced(&self) -> bool {

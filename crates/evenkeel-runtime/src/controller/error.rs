@@ -6,29 +6,31 @@ use evenkeel_cache::informer::Stopped;
 use thiserror::Error;
 
 /// Why a controller could not start, or did not shut down in time. Reconciles that fail do not end a controller.
+///
+/// The message is complete: it includes all causes.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum ControllerError {
     /// Not all caches synced in time. No worker was started.
-    #[error("controller {controller} gives up: after {limit:?} it still waits for {}", .waiting_for.join(", "))]
+    #[error("controller {controller}: caches not synced within {limit:?}: {}", .waiting_for.join("; "))]
     SyncTimeout {
         /// The name of the controller.
         controller: String,
         /// The limit that was exceeded.
         limit: Duration,
-        /// The handlers that have not synced, each with the last error of its informer.
+        /// The informers that have not synced, each with its last error.
         waiting_for: Vec<String>,
     },
     /// An informer that the controller needs has stopped before the controller started.
-    #[error("controller {controller} cannot start")]
+    #[error("controller {controller}: cannot start: {stopped}")]
     InformerStopped {
         /// The name of the controller.
         controller: String,
         /// The informer.
-        source: Stopped,
+        stopped: Stopped,
     },
     /// A shared informer was stopped while the controller ran. The controller would receive no more events, so it stopped too.
-    #[error("controller {controller} stopped because the informer of {kind} stopped")]
+    #[error("controller {controller}: stopped because the informer of {kind} was stopped elsewhere")]
     InformerLost {
         /// The name of the controller.
         controller: String,
@@ -36,7 +38,7 @@ pub enum ControllerError {
         kind: String,
     },
     /// The configuration contradicts itself or cannot be parsed.
-    #[error("controller {controller} cannot be built: {problem}")]
+    #[error("controller {controller}: cannot be built: {problem}")]
     InvalidConfig {
         /// The name of the controller.
         controller: String,
@@ -45,7 +47,7 @@ pub enum ControllerError {
     },
     /// The controller stopped, but reconciles or handlers did not return within the grace period.
     #[error(
-        "controller {controller} stopped; {running} reconciles and {handlers} event handlers did not return within {grace:?}"
+        "controller {controller}: stopped; {running} reconciles and {handlers} event handlers did not return within {grace:?}"
     )]
     GraceExceeded {
         /// The name of the controller.

@@ -16,6 +16,8 @@ mod next;
 mod observed_writes;
 mod parked_keys;
 pub mod predicate;
+mod reconcile_error;
+mod reconciler;
 mod source;
 mod standby;
 mod started;
@@ -49,7 +51,9 @@ use crate::inspect::Inspector;
 
 pub use self::context::{Context, NotWatched};
 pub use self::error::ControllerError;
-pub use self::next::{Next, ReconcileError};
+pub use self::next::Next;
+pub use self::reconcile_error::{ReconcileError, RetryAfterError, TerminalError};
+pub use self::reconciler::{Reconciler, reconcile_with};
 pub use self::source::{Source, StaticKind};
 pub use self::standby::StandbyController;
 pub use self::trigger::Trigger;
@@ -59,6 +63,7 @@ use self::history::{DiagnosticsEntry, History};
 use self::metrics::ControllerMetrics;
 use self::predicate::Predicate;
 use self::source::ControllerAssembly;
+pub(crate) use self::started::not_synced;
 use self::started::{ControllerSettings, StartedController};
 use self::unique_name::UniqueName;
 
@@ -469,9 +474,9 @@ impl<K: 'static> Controller<K> {
             history,
             diagnostics_entry,
         };
-        if let Err(source) = attached {
+        if let Err(stopped) = attached {
             // Dropping the started controller removes the handlers that were added.
-            return Err(ControllerError::InformerStopped { controller: started.shared.name.to_string(), source });
+            return Err(ControllerError::InformerStopped { controller: started.shared.name.to_string(), stopped });
         }
         for trigger in self.triggers {
             trigger.attach(&started.queue, &started.history);
@@ -485,6 +490,9 @@ impl<K: 'static> Controller<K> {
     ///
     /// `reconcile` receives the cached object. It compares the actual state with the desired one and writes the difference. It must
     /// be idempotent: it may run at any time and any number of times.
+    ///
+    /// `?` in it takes every error. A function with another error type than [`ReconcileError`], or a struct, is passed as
+    /// [`reconcile_with(…)`](reconcile_with).
     ///
     /// # Errors
     /// Returns an error if the controller cannot start, or does not drain within the grace period. A `shutdown` that resolves

@@ -12,7 +12,8 @@ use evenkeel_core::Obj;
 use super::OnDeleted;
 use super::context::Context;
 use super::error::ControllerError;
-use super::next::{Next, ReconcileError};
+use super::next::Next;
+use super::reconcile_error::ReconcileError;
 use super::started::StartedController;
 use super::workers::Reconcile;
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use evenkeel_cache::informer::InformerStatus;
 use evenkeel_cache::source::BoxFuture;
 use evenkeel_cache::{InformerFactory, Registration, RunningInformers};
 use evenkeel_core::ObjectKey;
@@ -244,24 +245,33 @@ impl SyncCheck {
         };
         match timeout(limit, all).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(source)) => Err(ControllerError::InformerStopped { controller: self.controller.clone(), source }),
+            Ok(Err(stopped)) => Err(ControllerError::InformerStopped { controller: self.controller.clone(), stopped }),
             Err(_) => {
                 let late = self.registrations.iter().filter(|registration| !registration.has_synced());
-                let waiting_for = late.map(|registration| self.describe(registration)).collect();
+                let mut waiting_for: Vec<_> = late.map(|registration| self.describe(registration)).collect();
+                waiting_for.dedup();
                 Err(ControllerError::SyncTimeout { controller: self.controller.clone(), limit, waiting_for })
             }
         }
     }
 
-    /// Describes a handler that has not synced, with the last error of its informer.
+    /// Describes the informer of a handler that has not synced, with its last error.
     fn describe(&self, registration: &Registration) -> String {
-        let what = registration.to_string();
-        let is_of = |name: &str| what.starts_with(&format!("informer {name} + "));
-        let status = self.informers.statuses().into_iter().find(|status| is_of(&status.name));
-        match status.and_then(|status| status.reflector.last_error) {
-            Some(error) => format!("{what} ({})", error.message),
-            None => what,
+        let informer = registration.informer();
+        let status = self.informers.statuses().into_iter().find(|status| status.name == informer);
+        match status {
+            Some(status) if status.has_synced => format!("{informer}: the handler {} blocks", registration.name()),
+            Some(status) => not_synced(&status),
+            None => format!("{informer}: the initial list is not complete"),
         }
+    }
+}
+
+/// Describes an informer that has not synced, with its last error.
+pub(crate) fn not_synced(informer: &InformerStatus) -> String {
+    match &informer.reflector.last_error {
+        Some(error) => format!("{}: {}", informer.name, error.message),
+        None => format!("{}: the initial list is not complete", informer.name),
     }
 }
 

@@ -15,8 +15,9 @@ use tracing::Instrument;
 use super::context::{Context, ControllerShared};
 use super::history::{EnqueueReason, History};
 use super::metrics::ControllerMetrics;
-use super::next::{Next, ReconcileError, Requeue};
+use super::next::{Next, Requeue};
 use super::parked_keys::ParkedKeys;
+use super::reconcile_error::{ReconcileError, Retry};
 use super::started::ControllerSettings;
 use crate::panic_guard::{catch_panic, panic_message};
 
@@ -125,12 +126,20 @@ impl Workers {
         metrics.error.increment(1);
         metrics.errors.increment(1);
         match outcome {
-            ReconcileOutcome::Failed(error) if error.is_terminal() => {
-                metrics.terminal_errors.increment(1);
-                self.history.failed(item.key(), &error, item.failures().saturating_add(1), true);
-                item.give_up(error);
-            }
-            ReconcileOutcome::Failed(error) => self.retry(item, error),
+            ReconcileOutcome::Failed(error) => match error.retry() {
+                Retry::Backoff => self.retry(item, error),
+                Retry::After(wait) => {
+                    let failures = item.failures().saturating_add(1);
+                    self.history.failed(item.key(), &error, failures, false);
+                    self.history.queued(item.key(), || EnqueueReason::Retry { failures });
+                    item.fail_after(wait, error);
+                }
+                Retry::Never => {
+                    metrics.terminal_errors.increment(1);
+                    self.history.failed(item.key(), &error, item.failures().saturating_add(1), true);
+                    item.give_up(error);
+                }
+            },
             ReconcileOutcome::Panicked(panic) => {
                 metrics.panics.increment(1);
                 self.retry(item, format_args!("panic: {} [recovered]", panic_message(&*panic)));

@@ -12,6 +12,7 @@ use super::election::{Term, TermEvent};
 use super::error::{BoxError, ManagerError};
 use super::task_group::{ManagedTask, TaskFailure, TaskGroup};
 use super::{DiagnosticTargets, Election, LateTask, MakeStandby, Manager, StandbyTasks};
+use crate::controller::{ControllerError, not_synced};
 
 /// The state of a running manager. Dropping it stops everything.
 pub(super) struct RunningManager {
@@ -128,8 +129,9 @@ impl RunningManager {
             synced = timeout(limit, informers.wait_for_sync()) => match synced {
                 Ok(synced) => Ok(synced?),
                 Err(_) => {
-                    let late = informers.statuses().into_iter().filter(|status| !status.has_synced);
-                    Err(ManagerError::SyncTimeout { limit, informers: late.map(|status| status.name).collect() })
+                    let statuses = informers.statuses();
+                    let late = statuses.iter().filter(|status| !status.has_synced).map(not_synced);
+                    Err(ManagerError::SyncTimeout { limit, informers: late.collect() })
                 }
             },
         }
@@ -150,9 +152,11 @@ impl RunningManager {
                 let ShutdownReport { late, lost } = self.drain().await;
                 // The first error wins. An error during the shutdown counts if there was none before.
                 let mut failure = None;
-                while let Ok(TaskFailure { task, error }) = self.failed.try_recv() {
-                    tracing::error!(task, error, "task failed during the shutdown");
-                    failure.get_or_insert(ManagerError::Task { task, source: error });
+                while let Ok(failed) = self.failed.try_recv() {
+                    let task = failed.task.clone();
+                    let error = ManagerError::from(failed);
+                    tracing::error!(task, %error, "task failed during the shutdown");
+                    failure.get_or_insert(error);
                 }
                 outcome?;
                 if let Some(source) = lost {
@@ -273,6 +277,10 @@ async fn within<T>(deadline: Option<Instant>, future: impl Future<Output = T>) -
 
 impl From<TaskFailure> for ManagerError {
     fn from(TaskFailure { task, error }: TaskFailure) -> Self {
-        ManagerError::Task { task, source: error }
+        match error.downcast::<ControllerError>() {
+            // It names the controller, which is the task.
+            Ok(error) => ManagerError::Controller(*error),
+            Err(source) => ManagerError::Task { task, source },
+        }
     }
 }

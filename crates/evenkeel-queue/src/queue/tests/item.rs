@@ -73,6 +73,22 @@ impl RateLimiter<&'static str> for Forgotten {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_failure_may_set_its_own_wait_and_counts() {
+    let queue = WorkQueue::builder().limiter(Forgotten::default()).build();
+    queue.add("a");
+    let since = Since::now();
+    queue.next().await.unwrap().fail_after(ms(300), "not before");
+    let item = queue.next().await.unwrap();
+    assert_eq!((item.failures(), since.ms()), (1, 300));
+    item.retry("fails");
+    let item = queue.next().await.unwrap();
+    assert_eq!((item.failures(), since.ms()), (2, 320), "the backoff has grown");
+    queue.shut_down();
+    item.fail_after(ms(300), "too late");
+    assert!(queue.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn verdicts_of_an_item_set_wait_and_failures() {
     let limiter = Forgotten::default();
     let queue = WorkQueue::builder().limiter(limiter.clone()).build();

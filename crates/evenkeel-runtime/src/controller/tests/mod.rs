@@ -6,6 +6,7 @@ mod diagnostics;
 mod inspector;
 mod metrics;
 mod own_writes;
+mod reconcilers;
 mod results;
 mod scaling;
 mod shutdown;

@@ -192,7 +192,8 @@ async fn co_024_informers_have_synced_before_any_task_but_servers_starts() {
     let manager = full(&server, &log);
     let _secrets = manager.informers().lister::<Secret>();
     let error = start(manager).ended.await.unwrap().unwrap_err();
-    assert!(matches!(&error, ManagerError::SyncTimeout { informers, .. } if informers[..] == ["secrets"]), "{error}");
+    assert!(matches!(&error, ManagerError::SyncTimeout { informers, .. } if informers.len() == 1), "{error}");
+    assert!(error.to_string().starts_with("caches not synced within 120s: secrets: "), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,8 +236,7 @@ async fn co_026_elected_tasks_are_dropped_when_leadership_is_lost() {
     ballot.leads.send_replace(false);
     let error = running.ended.await.unwrap().unwrap_err();
     assert_eq!(lost.elapsed(), Duration::ZERO, "no grace");
-    assert_eq!(error.to_string(), "leader election lost");
-    assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "taken by another");
+    assert_eq!(error.to_string(), "leader election lost: taken by another");
     assert_eq!(log.take(), ["-lease"], "no task had time to stop");
 }
 
@@ -282,6 +282,20 @@ fn server_is_fine() -> bool {
 }
 
 #[tokio::test(start_paused = true)]
+async fn co_035_the_error_shows_all_causes_and_the_chain_repeats_none() {
+    let server = server().await;
+    let failing = async |_| Err::<(), _>(anyhow::anyhow!("port 80 is in use").context("binding").context("serving"));
+    let running = start(Manager::new(&server.client()).server("probes", failing));
+    let error = running.ended.await.unwrap().unwrap_err();
+    let text = "the task probes failed: serving: binding: port 80 is in use";
+    assert_eq!(error.to_string(), text);
+    let ManagerError::Task { source, .. } = &error else { panic!("{error}") };
+    assert_eq!(source.to_string(), "serving");
+    let wrapped = anyhow::Error::from(error).context("the operator stopped");
+    assert_eq!(format!("{wrapped:#}"), format!("the operator stopped: {text}"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_error_during_the_shutdown_is_returned() {
     let (server, log) = (server().await, Log::default());
     let client = server.client();
@@ -294,9 +308,8 @@ async fn an_error_during_the_shutdown_is_returned() {
     let running = start(manager);
     pass(1).await;
     let error = running.end().await.unwrap_err();
-    assert!(matches!(&error, ManagerError::Task { task, .. } if task == "slow-managed"), "{error}");
-    let source = std::error::Error::source(&error).unwrap().to_string();
-    assert!(source.contains("did not return within 1s"), "{source}");
+    assert!(matches!(&error, ManagerError::Controller(ControllerError::GraceExceeded { .. })), "{error}");
+    assert!(error.to_string().starts_with("controller slow-managed: stopped; 1 reconciles"), "{error}");
     assert_eq!(log.take(), ["+server", "-server"], "the others stop in order");
 }
 
@@ -351,7 +364,7 @@ async fn co_026_elected_tasks_are_dropped_when_leadership_is_lost_during_the_shu
     let (ended, lost) = tokio::join!(running.end(), lose);
     let error = ended.unwrap_err();
     assert_eq!(lost.elapsed(), Duration::ZERO, "elected tasks have no grace any more");
-    assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "taken by another");
+    assert_eq!(error.to_string(), "leader election lost: taken by another");
     assert_eq!(log.take(), ["-server", "-lease"]);
 }
 
@@ -415,7 +428,8 @@ async fn co_010_a_standby_whose_caches_do_not_sync_fails_before_the_election() {
     let started = Instant::now();
     let running = start(full(&server, &log).election(Ballot::new(&log)));
     let error = running.ended.await.unwrap().unwrap_err();
-    assert!(matches!(&error, ManagerError::Task { task, .. } if task == "managed"), "{error}");
+    assert!(matches!(&error, ManagerError::Controller(ControllerError::SyncTimeout { .. })), "{error}");
+    assert!(error.to_string().starts_with("controller managed: caches not synced"), "{error}");
     assert!(started.elapsed() < Duration::from_secs(130));
     assert_eq!(log.take(), ["+server", "+always", "+campaign", "-always", "-server"]);
 }
