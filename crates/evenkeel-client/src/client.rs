@@ -270,6 +270,11 @@ impl Client {
         self.resource_of(TypeId::of::<K>(), ResourceInfo::of::<K>)
     }
 
+    /// Returns whether the other client is a clone of this one: they share connections, limits and caches.
+    pub fn shares_connections_with(&self, other: &Client) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// Not generic, because there is a caller for every kind of Kubernetes.
     fn resource_of(&self, kind: TypeId, describe: fn() -> ResourceInfo) -> Arc<ResourceInfo> {
         let kinds = &self.inner.kinds;

@@ -9,7 +9,7 @@ use evenkeel_core::{ResourceInfo, Untyped};
 use kube_core::Resource;
 
 use super::kind_options::KindOptions;
-use super::registry::{Key, Registry};
+use super::registry::Key;
 use super::settings::Settings;
 use super::{FactoryInner, InformerFactory};
 use crate::Object;
@@ -128,6 +128,12 @@ impl InformerFactoryBuilder {
     /// Returns the factory. [`InformerFactory::start`] starts its informers.
     pub fn build(self) -> InformerFactory {
         let Self { client, settings } = self;
-        InformerFactory { inner: Arc::new(FactoryInner { client, settings, registry: Registry::default() }) }
+        InformerFactory { inner: Arc::new(FactoryInner { client, settings, registry: Arc::default() }) }
+    }
+}
+
+impl From<InformerFactoryBuilder> for InformerFactory {
+    fn from(builder: InformerFactoryBuilder) -> Self {
+        builder.build()
     }
 }

@@ -7,7 +7,7 @@ use evenkeel_client::{PartialObjectMetadata, Unstructured};
 use evenkeel_core::{FieldSelector, Header, LabelSelector, ObjectKey, ResourceInfo};
 
 use super::InformerFactory;
-use super::registry::Key;
+use super::registry::{InformerScope, Key};
 
 impl InformerFactory {
     /// Returns whether the informer of a kind will show an object that was written: whether the object is in the namespace of the
@@ -27,15 +27,13 @@ impl InformerFactory {
         } else {
             Key::Typed(kind)
         };
-        let (namespace, labels, fields) = self.inner.settings.selection(&registered);
-        let is_elsewhere =
-            |namespace: &str| !namespace.is_empty() && key.namespace().is_some_and(|own| own != namespace);
-        if namespace.as_deref().is_some_and(is_elsewhere) {
+        let InformerScope { namespace, labels, fields } = self.inner.settings.scope(&registered, info.namespaced());
+        if !namespace.is_empty() && key.namespace().is_some_and(|own| own != namespace) {
             return false;
         }
         // An informer with an invalid selector never syncs, so there is nothing to decide.
-        let labels = labels.and_then(|labels| LabelSelector::parse(&labels).ok());
-        let fields = fields.and_then(|fields| FieldSelector::parse(&fields).ok());
+        let labels = LabelSelector::parse(&labels).ok();
+        let fields = FieldSelector::parse(&fields).ok();
         labels.is_none_or(|labels| labels.matches(|label| object.label(label)))
             && fields.is_none_or(|fields| may_match(&fields, key))
     }

@@ -3,6 +3,7 @@
 mod builder;
 mod covers;
 mod kind_options;
+mod narrowed;
 mod registry;
 mod settings;
 mod sync_error;
@@ -20,6 +21,7 @@ use serde::de::DeserializeOwned;
 
 pub use self::builder::InformerFactoryBuilder;
 pub use self::kind_options::{KindOptions, Selection};
+pub use self::narrowed::OtherNamespace;
 use self::registry::{Key, Registry};
 use self::settings::Settings;
 pub use self::sync_error::SyncError;
@@ -66,7 +68,7 @@ pub struct InformerFactory {
 struct FactoryInner {
     client: Client,
     settings: Settings,
-    registry: Registry,
+    registry: Arc<Registry>,
 }
 
 impl InformerFactory {
@@ -131,8 +133,11 @@ impl InformerFactory {
 
     fn informer(&self, key: Key, info: impl FnOnce() -> Arc<ResourceInfo>) -> SharedInformer<Untyped> {
         let FactoryInner { client, settings, registry } = &*self.inner;
+        let info = info();
+        let scope = settings.scope(&key, info.namespaced());
+        let key = (key, scope);
         registry.get(&key).unwrap_or_else(|| {
-            let made = settings.informer(client, &key, &info());
+            let made = settings.informer(client, &key.0, &info);
             registry.add(key, made)
         })
     }

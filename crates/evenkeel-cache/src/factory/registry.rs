@@ -1,8 +1,8 @@
 //! The informers of a factory by kind.
 
 use std::any::TypeId;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,24 +22,35 @@ pub(super) enum Key {
     Metadata(Arc<ResourceInfo>),
 }
 
-/// The informers of a factory. It grows with the number of requested kinds.
+/// The objects that an informer lists. Empty texts stand for no restriction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct InformerScope {
+    pub(super) namespace: String,
+    pub(super) labels: String,
+    pub(super) fields: String,
+}
+
+/// What identifies an informer: there is one for each kind and scope.
+pub(super) type InformerKey = (Key, InformerScope);
+
+/// The informers of a factory, and of those that [narrow](super::InformerFactory::in_namespace) it. It grows with the number of requested kinds.
 ///
 /// Dropping an informer may drop handlers, which runs user code; that never happens under the lock.
 #[derive(Default)]
-pub(super) struct Registry(Mutex<HashMap<Key, SharedInformer<Untyped>>>);
+pub(super) struct Registry(Mutex<HashMap<InformerKey, SharedInformer<Untyped>>>);
 
 impl Registry {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, SharedInformer<Untyped>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<InformerKey, SharedInformer<Untyped>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the informer, unless it is absent or has stopped.
-    pub(super) fn get(&self, key: &Key) -> Option<SharedInformer<Untyped>> {
+    pub(super) fn get(&self, key: &InformerKey) -> Option<SharedInformer<Untyped>> {
         self.lock().get(key).filter(|informer| informer.can_run()).cloned()
     }
 
     /// Adds an informer and returns it. If a concurrent call was first, returns that call's informer.
-    pub(super) fn add(&self, key: Key, made: SharedInformer<Untyped>) -> SharedInformer<Untyped> {
+    pub(super) fn add(&self, key: InformerKey, made: SharedInformer<Untyped>) -> SharedInformer<Untyped> {
         let mut informers = self.lock();
         let replaced = match informers.entry(key) {
             Entry::Occupied(entry) if entry.get().can_run() => return entry.get().clone(),
@@ -63,6 +74,17 @@ impl Registry {
             }
         }
         running
+    }
+
+    /// Returns the names of the informers that run and whose kind and scope both registries have.
+    pub(super) fn in_both(&self, other: &Registry) -> Vec<String> {
+        let known: HashSet<InformerKey> = self.lock().keys().cloned().collect();
+        let is_double =
+            |(key, informer): &(&InformerKey, &SharedInformer<Untyped>)| known.contains(key) && informer.can_run();
+        let mut names: Vec<_> =
+            other.lock().iter().filter(is_double).map(|(_, informer)| informer.name().to_owned()).collect();
+        names.sort();
+        names
     }
 
     pub(super) fn all(&self) -> Vec<SharedInformer<Untyped>> {

@@ -6,19 +6,21 @@ use std::sync::Arc;
 use evenkeel_client::api::scope::Any;
 use evenkeel_client::{Api, Client, Wire};
 use evenkeel_core::status::qualified;
-use evenkeel_core::{ResourceInfo, Untyped};
+use evenkeel_core::{FieldSelector, LabelSelector, ResourceInfo, Untyped};
 
 use super::kind_options::{KindOptions, Selection};
-use super::registry::Key;
+use super::registry::{InformerScope, Key};
 use crate::SharedInformer;
 use crate::source::ApiSource;
 
 /// The options of all informers of a factory, and of single kinds.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
     pub(super) name: Option<String>,
     pub(super) all: KindOptions<Untyped>,
-    kinds: HashMap<Key, KindOptions<Untyped>>,
+    pub(super) kinds: HashMap<Key, KindOptions<Untyped>>,
+    /// The settings of the factory that this one narrows.
+    pub(super) widest: Option<Arc<Settings>>,
 }
 
 impl Settings {
@@ -29,14 +31,20 @@ impl Settings {
     }
 
     /// Returns the options of an informer.
-    fn options(&self, key: &Key) -> KindOptions<Untyped> {
+    pub(super) fn options(&self, key: &Key) -> KindOptions<Untyped> {
         self.kinds.get(key).cloned().unwrap_or_default().or(&self.all)
     }
 
-    /// Returns the namespace, label selector and field selector of an informer.
-    pub(super) fn selection(&self, key: &Key) -> (Option<String>, Option<String>, Option<String>) {
-        let selection = self.options(key).selection;
-        (selection.namespace, selection.labels, selection.fields)
+    /// Returns the objects that an informer lists, with selectors in one form.
+    pub(super) fn scope(&self, key: &Key, namespaced: bool) -> InformerScope {
+        let Selection { namespace, labels, fields, .. } = self.options(key).selection;
+        let (labels, fields) = (labels.unwrap_or_default(), fields.unwrap_or_default());
+        InformerScope {
+            namespace: namespace.filter(|_| namespaced).unwrap_or_default(),
+            // An invalid selector stays as it is: the informer reports it.
+            labels: LabelSelector::parse(&labels).map_or(labels, |parsed| parsed.to_string()),
+            fields: FieldSelector::parse(&fields).map_or(fields, |parsed| parsed.to_string()),
+        }
     }
 
     /// Returns a new informer.
@@ -53,7 +61,10 @@ impl Settings {
             api = api.wire(wire);
         }
         let (labels, fields) = (labels.unwrap_or_default(), fields.unwrap_or_default());
-        let name = options.settings.name.clone().unwrap_or_else(|| self.name_of(key, info));
+        let mut name = options.settings.name.clone().unwrap_or_else(|| self.name_of(key, info));
+        if let Some(widest) = &self.widest {
+            name += &narrowed_by(&widest.scope(key, info.namespaced()), &self.scope(key, info.namespaced()));
+        }
         match key {
             Key::Typed(_) | Key::Dynamic(_) => {
                 SharedInformer::with_source(ApiSource::new(api).labels(labels).fields(fields), info, options, name)
@@ -76,4 +87,19 @@ impl Settings {
             None => name,
         }
     }
+}
+
+/// Describes what a factory that narrows another one adds to the scope of an informer, for the informer's name.
+fn narrowed_by(widest: &InformerScope, scope: &InformerScope) -> String {
+    let parts = [
+        ("namespace", &widest.namespace, &scope.namespace),
+        ("labels", &widest.labels, &scope.labels),
+        ("fields", &widest.fields, &scope.fields),
+    ];
+    let parts: Vec<_> = parts
+        .into_iter()
+        .filter(|(_, wide, narrow)| wide != narrow)
+        .map(|(what, _, narrow)| format!("{what} {narrow}"))
+        .collect();
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }

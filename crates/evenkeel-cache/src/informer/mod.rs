@@ -141,7 +141,7 @@ impl<K> SharedInformer<K> {
     }
 
     /// Returns `true` if the informer has been started, even if it has stopped since.
-    pub(crate) fn is_started(&self) -> bool {
+    pub fn is_started(&self) -> bool {
         self.shared.is_started()
     }
 

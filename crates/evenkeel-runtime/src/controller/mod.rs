@@ -36,12 +36,10 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use evenkeel_cache::factory::{InformerFactoryBuilder, KindOptions};
-use evenkeel_cache::informer::Stopped;
 use evenkeel_cache::source::BoxFuture;
 use evenkeel_cache::{InformerFactory, RunningInformers};
 use evenkeel_client::{Client, PartialObjectMetadata, Unstructured};
-use evenkeel_core::{LabelSelector, Obj, ObjectKey, ResourceInfo};
+use evenkeel_core::{FieldSelector, LabelSelector, Obj, ObjectKey, ResourceInfo};
 use evenkeel_queue::{RateLimiter, WorkQueue};
 use tokio::sync::watch;
 
@@ -68,26 +66,37 @@ use self::started::{ControllerSettings, StartedController};
 use self::unique_name::UniqueName;
 
 type OnDeleted = Arc<dyn Fn(ObjectKey, Context) -> BoxFuture<'static, Result<Next, ReconcileError>> + Send + Sync>;
-type AttachSource = Box<dyn FnOnce(&mut ControllerAssembly<'_>) -> Result<(), Stopped> + Send>;
-type ConfigureInformers = Box<dyn FnOnce(InformerFactoryBuilder) -> InformerFactoryBuilder + Send>;
+type AttachSource = Box<dyn FnOnce(&mut ControllerAssembly<'_>) -> Result<(), ControllerError> + Send>;
 type ConfigureQueue =
     Box<dyn FnOnce(evenkeel_queue::QueueBuilder<ObjectKey>) -> evenkeel_queue::QueueBuilder<ObjectKey> + Send>;
 
-/// Restricts the informer of the controller's own kind.
-type SelectOwnKind = fn(InformerFactoryBuilder, &Arc<ResourceInfo>, OwnKindSelector) -> InformerFactoryBuilder;
+/// Returns a factory with these label and field selectors of the controller's own kind.
+type SelectOwnKind = fn(&InformerFactory, &Arc<ResourceInfo>, &str, &str) -> InformerFactory;
 
-/// A selector for the objects of the controller's own kind.
-enum OwnKindSelector {
-    Labels(String),
-    Fields(String),
+/// The objects that the controller watches. Empty texts stand for no restriction.
+#[derive(Default)]
+struct WatchScope {
+    /// The namespace of all kinds.
+    namespace: String,
+    /// The selectors of the controller's own kind.
+    labels: String,
+    fields: String,
 }
 
-impl OwnKindSelector {
-    fn add_to<K: 'static>(self, kind: KindOptions<K>) -> KindOptions<K> {
-        match self {
-            OwnKindSelector::Labels(labels) => kind.labels(labels),
-            OwnKindSelector::Fields(fields) => kind.fields(fields),
-        }
+impl WatchScope {
+    /// Returns informers of these objects, which are shared with the given ones where they are the same.
+    fn narrow(
+        &self,
+        informers: InformerFactory,
+        select: impl FnOnce(&InformerFactory, &str, &str) -> InformerFactory,
+    ) -> Result<InformerFactory, String> {
+        LabelSelector::parse(&self.labels).map_err(|error| error.to_string())?;
+        FieldSelector::parse(&self.fields).map_err(|error| error.to_string())?;
+        let informers = informers.in_namespace(&*self.namespace).map_err(|error| {
+            format!("{error}: remove `.namespace(…)` from the controller, or build the informers without a namespace")
+        })?;
+        let is_selected = !self.labels.is_empty() || !self.fields.is_empty();
+        Ok(if is_selected { select(&informers, &self.labels, &self.fields) } else { informers })
     }
 }
 
@@ -142,8 +151,7 @@ pub struct Controller<K> {
     primary: Source<K>,
     sources: Vec<AttachSource>,
     triggers: Vec<Trigger>,
-    configure_informers: Vec<ConfigureInformers>,
-    labels: Option<String>,
+    scope: WatchScope,
     select: SelectOwnKind,
     configure_queue: Vec<ConfigureQueue>,
     on_deleted: Option<OnDeleted>,
@@ -156,7 +164,7 @@ pub struct Controller<K> {
 impl<K: StaticKind> Controller<K> {
     /// Returns a controller of the objects of kind `K`.
     pub fn new(client: &Client) -> Self {
-        let select: SelectOwnKind = |informers, _, selector| informers.configure::<K>(|kind| selector.add_to(kind));
+        let select: SelectOwnKind = |informers, _, labels, fields| informers.selecting::<K>(labels, fields);
         Controller::over(client, client.resource::<K>(), Source::<K>::of(), select)
     }
 }
@@ -164,8 +172,7 @@ impl<K: StaticKind> Controller<K> {
 impl Controller<Unstructured> {
     /// Returns a controller of the objects of a kind that is known only at run time.
     pub fn dynamic(client: &Client, info: &Arc<ResourceInfo>) -> Self {
-        let select: SelectOwnKind =
-            |informers, info, selector| informers.configure_dynamic(info, |kind| selector.add_to(kind));
+        let select: SelectOwnKind = InformerFactory::selecting_dynamic;
         Controller::over(client, Arc::clone(info), Source::dynamic(info), select)
     }
 }
@@ -173,8 +180,7 @@ impl Controller<Unstructured> {
 impl Controller<PartialObjectMetadata> {
     /// Returns a controller that requests and caches only the metadata of its objects.
     pub fn metadata(client: &Client, info: &Arc<ResourceInfo>) -> Self {
-        let select: SelectOwnKind =
-            |informers, info, selector| informers.configure_metadata(info, |kind| selector.add_to(kind));
+        let select: SelectOwnKind = InformerFactory::selecting_metadata;
         Controller::over(client, Arc::clone(info), Source::metadata_of(info), select)
     }
 }
@@ -189,8 +195,7 @@ impl<K: 'static> Controller<K> {
             primary: source.primary(),
             sources: Vec::new(),
             triggers: Vec::new(),
-            configure_informers: Vec::new(),
-            labels: None,
+            scope: WatchScope::default(),
             select,
             configure_queue: Vec::new(),
             on_deleted: None,
@@ -204,11 +209,14 @@ impl<K: 'static> Controller<K> {
                 grace: Duration::from_secs(30),
                 own_writes: Some(Duration::from_secs(10)),
                 recover_panics: true,
+                resync: None,
             },
         }
     }
 
-    /// Uses shared informers instead of its own. Namespaces, selectors and resync are then configured on the factory.
+    /// Uses shared informers instead of its own. There is one for each kind, namespace and selector: a controller with a
+    /// [`namespace`](Self::namespace), [`labels`](Self::labels) or [`fields`](Self::fields) shares those that have the same, and
+    /// requests others from the same factory.
     ///
     /// The controller starts the informers that have not been started, and stops those when it ends. Start them before, or use
     /// a [`Manager`](crate::Manager), if they are to outlive this controller.
@@ -217,9 +225,9 @@ impl<K: 'static> Controller<K> {
         self
     }
 
-    /// Uses these informers, unless others are set or the controller restricts its objects.
+    /// Uses these informers, unless others are set.
     pub(crate) fn default_informers(self, informers: &InformerFactory) -> Self {
-        if self.informers.is_some() || !self.configure_informers.is_empty() { self } else { self.informers(informers) }
+        if self.informers.is_some() { self } else { self.informers(informers) }
     }
 
     /// Sets the name in logs, metrics and events. Default: the kind in lower case. A number is appended if another controller of
@@ -231,32 +239,28 @@ impl<K: 'static> Controller<K> {
 
     /// Restricts all watched kinds to this namespace.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        let namespace = namespace.into();
-        self.configure_informers.push(Box::new(move |informers| informers.namespace(namespace)));
+        self.scope.namespace = namespace.into();
         self
     }
 
     /// Restricts the controller's own kind to objects whose labels match: a string such as `app=web`, or a [`LabelSelector`].
     pub fn labels(mut self, selector: impl ToString) -> Self {
-        let labels = selector.to_string();
-        self.labels = Some(labels.clone());
-        self.select(OwnKindSelector::Labels(labels))
-    }
-
-    /// Restricts the controller's own kind to objects whose fields match: a string such as `spec.nodeName=n1`.
-    pub fn fields(self, selector: impl ToString) -> Self {
-        self.select(OwnKindSelector::Fields(selector.to_string()))
-    }
-
-    fn select(mut self, selector: OwnKindSelector) -> Self {
-        let (select, owner) = (self.select, Arc::clone(&self.owner));
-        self.configure_informers.push(Box::new(move |informers| select(informers, &owner, selector)));
+        self.scope.labels = selector.to_string();
         self
     }
 
-    /// Reconciles every object once per period, with low priority. Default: never.
+    /// Restricts the controller's own kind to objects whose fields match: a string such as `spec.nodeName=n1`.
+    pub fn fields(mut self, selector: impl ToString) -> Self {
+        self.scope.fields = selector.to_string();
+        self
+    }
+
+    /// Reconciles every object once per period, with low priority. Default: the period of the informers, which is never unless
+    /// they are configured otherwise.
+    ///
+    /// A shared informer that runs already with a much longer period is an error of the start.
     pub fn resync(mut self, period: Duration) -> Self {
-        self.configure_informers.push(Box::new(move |informers| informers.resync(period)));
+        self.settings.resync = Some(period);
         self
     }
 
@@ -420,17 +424,11 @@ impl<K: 'static> Controller<K> {
         let owner = self.owner;
         let name = UniqueName::claim(&self.name.unwrap_or_else(|| owner.kind().to_lowercase()));
         let invalid = |problem: String| ControllerError::InvalidConfig { controller: name.to_string(), problem };
-        if let Some(Err(error)) = self.labels.as_deref().map(LabelSelector::parse) {
-            return Err(invalid(error.to_string()));
-        }
-        if self.informers.is_some() && !self.configure_informers.is_empty() {
-            let problem = "shared informers take their namespace, selectors and resync period from the factory";
-            return Err(invalid(problem.to_owned()));
-        }
-        let informers = self.informers.unwrap_or_else(|| {
-            let builder = InformerFactory::builder(&self.client).name(name.as_str());
-            self.configure_informers.into_iter().fold(builder, |builder, configure| configure(builder)).build()
-        });
+        let informers =
+            self.informers.unwrap_or_else(|| InformerFactory::builder(&self.client).name(name.as_str()).build());
+        let select =
+            |informers: &InformerFactory, labels: &str, fields: &str| (self.select)(informers, &owner, labels, fields);
+        let informers = self.scope.narrow(informers, select).map_err(invalid)?;
         let builder =
             self.configure_queue.into_iter().fold(WorkQueue::builder(), |builder, configure| configure(builder));
         let queue = builder.name(name.as_str()).build();
@@ -439,7 +437,11 @@ impl<K: 'static> Controller<K> {
         if let Some(inspector) = &self.inspector {
             inspector.queue(name.as_str(), &queue);
         }
+        let mut own_informers = RunningInformers::default();
         let mut assembly = ControllerAssembly {
+            controller: name.as_str(),
+            resync: self.settings.resync,
+            own_informers: &mut own_informers,
             informers: &informers,
             queue: &queue,
             owner: &owner,
@@ -469,19 +471,17 @@ impl<K: 'static> Controller<K> {
             metrics,
             settings: self.settings,
             informers,
-            running: RunningInformers::default(),
+            running: own_informers,
             owns_recorder,
             history,
             diagnostics_entry,
         };
-        if let Err(stopped) = attached {
-            // Dropping the started controller removes the handlers that were added.
-            return Err(ControllerError::InformerStopped { controller: started.shared.name.to_string(), stopped });
-        }
+        // On an error, dropping the started controller removes the handlers that were added.
+        attached?;
         for trigger in self.triggers {
             trigger.attach(&started.queue, &started.history);
         }
-        started.running = started.informers.start();
+        started.running.merge(started.informers.start());
         Ok(StandbyController { started, on_deleted: self.on_deleted, kind: PhantomData })
     }
 

@@ -3,15 +3,16 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use evenkeel_cache::informer::Stopped;
-use evenkeel_cache::{Event, Handler, HandlerOptions, InformerFactory, Registration, SharedInformer};
+use evenkeel_cache::{Event, Handler, HandlerOptions, InformerFactory, Registration, RunningInformers, SharedInformer};
 use evenkeel_client::{PartialObjectMetadata, Unstructured};
 use evenkeel_core::{Obj, ObjectKey, ResourceInfo, StaticScope};
 use evenkeel_queue::WorkQueue;
 use kube_core::Resource;
 
 use super::deletion_waiters::DeletionWaiters;
+use super::error::ControllerError;
 use super::history::{EnqueueReason, History};
 use super::predicate::Predicate;
 use super::watched_kind::WatchedKind;
@@ -43,9 +44,18 @@ impl<T: Resource<DynamicType: Default, Scope: StaticScope> + 'static> StaticKind
 /// ```
 #[must_use = "a source does nothing until it is added to a controller"]
 pub struct Source<T> {
-    informer: MakeInformer<T>,
+    informer: SourceInformer<T>,
     role: SourceRole<T>,
     predicates: Vec<Box<dyn Predicate<T>>>,
+}
+
+/// The shortest resync period of a handler.
+const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
+
+/// Where the informer of a source is from.
+enum SourceInformer<T> {
+    OfFactory(MakeInformer<T>),
+    OfUser(SharedInformer<T>),
 }
 
 type MakeInformer<T> = Box<dyn FnOnce(&InformerFactory) -> SharedInformer<T> + Send>;
@@ -89,7 +99,18 @@ impl Source<Unstructured> {
 
 impl<T: 'static> Source<T> {
     fn new(informer: impl FnOnce(&InformerFactory) -> SharedInformer<T> + Send + 'static) -> Self {
-        Source { informer: Box::new(informer), role: SourceRole::Read, predicates: Vec::new() }
+        let informer = SourceInformer::OfFactory(Box::new(informer));
+        Source { informer, role: SourceRole::Read, predicates: Vec::new() }
+    }
+
+    /// Watches the objects of an informer of your own: with another source, other options, or of another client. Namespace, selectors
+    /// and resync of the controller do not affect its objects.
+    ///
+    /// The controller starts the informer if it has not been started, and stops it then. If the controller has several informers of
+    /// one kind, [`Context::lister`](super::Context::lister) reads the first one.
+    pub fn informer(informer: &SharedInformer<T>) -> Self {
+        let informer = SourceInformer::OfUser(informer.clone());
+        Source { informer, role: SourceRole::Read, predicates: Vec::new() }
     }
 
     /// Enqueues the keys of the objects themselves: for the controller's own kind.
@@ -127,16 +148,21 @@ impl<T: 'static> Source<T> {
     }
 
     /// Adds a handler to the informer of the kind that fills the queue.
-    pub(super) fn attach(self, to: &mut ControllerAssembly<'_>) -> Result<(), Stopped> {
-        let informer = (self.informer)(to.informers);
-        let is_same = |kind: &&WatchedKind| kind.is_of::<T>() && kind.is_about(informer.resource());
-        let deletion_waiters = match to.kinds.iter().find(is_same) {
+    pub(super) fn attach(self, to: &mut ControllerAssembly<'_>) -> Result<(), ControllerError> {
+        let (informer, is_of_user) = match self.informer {
+            SourceInformer::OfFactory(make) => (make(to.informers), false),
+            SourceInformer::OfUser(informer) => (informer, true),
+        };
+        let deletion_waiters = match to.kinds.iter().find(|kind| kind.is(&informer)) {
             Some(kind) => Arc::clone(&kind.deletion_waiters),
             None => {
                 if let Some(inspector) = to.inspector {
                     inspector.informer(&informer);
                 }
-                let kind = WatchedKind::new(informer.clone(), to.informers);
+                let kind = match is_of_user {
+                    true => WatchedKind::of_user(informer.clone()),
+                    false => WatchedKind::of_factory(informer.clone(), to.informers),
+                };
                 let deletion_waiters = Arc::clone(&kind.deletion_waiters);
                 to.kinds.push(kind);
                 deletion_waiters
@@ -157,14 +183,37 @@ impl<T: 'static> Source<T> {
             Some(handler) => handler.name().into_owned(),
             None => format!("reads of {}", queue.name().unwrap_or_default()),
         };
-        let handler = SourceHandler { deletion_waiters, predicates: self.predicates, handler, name };
-        to.registrations.push(informer.add_handler(handler)?);
+        let resync = to.resync.filter(|_| handler.is_some());
+        let handler = SourceHandler { deletion_waiters, predicates: self.predicates, handler, name, resync };
+        let registration = informer
+            .add_handler(handler)
+            .map_err(|stopped| ControllerError::InformerStopped { controller: to.controller.to_owned(), stopped })?;
+        let period = registration.resync_period();
+        to.registrations.push(registration);
+        if let Some(requested) = resync
+            && period >= requested.max(SHORTEST_RESYNC).saturating_mul(2)
+        {
+            let name = informer.name();
+            let problem = format!(
+                "the informer {name} is shared and runs with a resync period of {period:?}, which `.resync({requested:?})` cannot \
+                 shorten: start this controller before the others, or set the period with `InformerFactory::builder(…).resync(…)`"
+            );
+            return Err(ControllerError::InvalidConfig { controller: to.controller.to_owned(), problem });
+        }
+        if is_of_user && !informer.is_started() {
+            to.own_informers.merge(informer.start());
+        }
         Ok(())
     }
 }
 
 /// The parts of a controller while it is assembled.
 pub(super) struct ControllerAssembly<'a> {
+    pub(super) controller: &'a str,
+    /// The resync period of the handlers, if it is not that of the informers.
+    pub(super) resync: Option<Duration>,
+    /// The informers of the user that the controller starts.
+    pub(super) own_informers: &'a mut RunningInformers,
     pub(super) informers: &'a InformerFactory,
     pub(super) queue: &'a WorkQueue<ObjectKey>,
     pub(super) owner: &'a ResourceInfo,
@@ -197,6 +246,7 @@ struct SourceHandler<T> {
     predicates: Vec<Box<dyn Predicate<T>>>,
     handler: Option<Box<dyn Handler<T>>>,
     name: String,
+    resync: Option<Duration>,
 }
 
 impl<T: 'static> Handler<T> for SourceHandler<T> {
@@ -215,7 +265,11 @@ impl<T: 'static> Handler<T> for SourceHandler<T> {
     }
 
     fn options(&self) -> HandlerOptions {
-        self.handler.as_ref().map(|handler| handler.options()).unwrap_or_default()
+        let options = self.handler.as_ref().map(|handler| handler.options()).unwrap_or_default();
+        match self.resync {
+            Some(period) => options.resync(period),
+            None => options,
+        }
     }
 }
 

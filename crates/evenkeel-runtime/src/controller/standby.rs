@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::pin::pin;
 use std::sync::Arc;
 
-use evenkeel_cache::RunningInformers;
+use evenkeel_cache::{InformerFactory, RunningInformers};
 use evenkeel_core::Obj;
 
 use super::OnDeleted;
@@ -48,6 +48,11 @@ impl<K: 'static> StandbyController<K> {
     /// Takes the handle of the informers that the controller started, which then outlive it.
     pub(crate) fn take_running(&mut self) -> RunningInformers {
         std::mem::take(&mut self.started.running)
+    }
+
+    /// Returns the factory of the controller's informers.
+    pub(crate) fn informers(&self) -> &InformerFactory {
+        &self.started.informers
     }
 
     /// Returns the name of the controller.

@@ -39,6 +39,8 @@ pub(super) struct ControllerSettings {
     /// How long the caches may take to show own writes; `None` if keys are not parked.
     pub(super) own_writes: Option<Duration>,
     pub(super) recover_panics: bool,
+    /// The resync period of the handlers, if it is not that of the informers.
+    pub(super) resync: Option<Duration>,
 }
 
 /// A controller whose informers run and fill the queue, without workers. Dropping it stops everything that it started.
@@ -79,7 +81,7 @@ impl StartedController {
         let check = SyncCheck {
             controller: self.name(),
             registrations: self.registrations.clone(),
-            informers: self.informers.clone(),
+            kinds: Arc::clone(&self.shared.kinds),
             limit: self.settings.sync_timeout,
         };
         async move { check.synced().await }
@@ -230,7 +232,7 @@ impl StartedController {
 struct SyncCheck {
     controller: String,
     registrations: Vec<Registration>,
-    informers: InformerFactory,
+    kinds: Arc<[WatchedKind]>,
     limit: Duration,
 }
 
@@ -258,7 +260,7 @@ impl SyncCheck {
     /// Describes the informer of a handler that has not synced, with its last error.
     fn describe(&self, registration: &Registration) -> String {
         let informer = registration.informer();
-        let status = self.informers.statuses().into_iter().find(|status| status.name == informer);
+        let status = self.kinds.iter().map(WatchedKind::status).find(|status| status.name == informer);
         match status {
             Some(status) if status.has_synced => format!("{informer}: the handler {} blocks", registration.name()),
             Some(status) => not_synced(&status),

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use evenkeel_cache::informer::InformerStatus;
 use evenkeel_cache::source::BoxFuture;
 use evenkeel_cache::store::StoreStopped;
 use evenkeel_cache::{InformerFactory, Lister, SharedInformer};
@@ -31,6 +32,7 @@ trait ErasedInformer: Send + Sync {
     fn uid(&self, key: &ObjectKey) -> Option<String>;
     fn stopped(&self) -> BoxFuture<'_, ()>;
     fn report(&self, now: Instant) -> (String, Value);
+    fn status(&self) -> InformerStatus;
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -52,19 +54,32 @@ impl<T: 'static> ErasedInformer for SharedInformer<T> {
         (self.name().to_owned(), informer_report(self.resource(), &self.status(), now))
     }
 
+    fn status(&self) -> InformerStatus {
+        SharedInformer::status(self)
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }
 }
 
 impl WatchedKind {
-    pub(super) fn new<T: 'static>(informer: SharedInformer<T>, informers: &InformerFactory) -> Self {
+    /// Describes the informer of a factory.
+    pub(super) fn of_factory<T: 'static>(informer: SharedInformer<T>, informers: &InformerFactory) -> Self {
+        let (informers, info) = (informers.clone(), Arc::clone(informer.resource()));
+        let covers = move |key: &ObjectKey, object: &Header| informers.covers::<T>(&info, key, object);
+        WatchedKind::new(informer, Box::new(covers))
+    }
+
+    /// Describes an informer whose selectors are not known. It counts as showing all objects of its kind: the bookmarks of its watch
+    /// end the wait for a write that it does not show.
+    pub(super) fn of_user<T: 'static>(informer: SharedInformer<T>) -> Self {
+        WatchedKind::new(informer, Box::new(|_, _| true))
+    }
+
+    fn new<T: 'static>(informer: SharedInformer<T>, covers: Covers) -> Self {
         let info = Arc::clone(informer.resource());
-        let covers = {
-            let (informers, info) = (informers.clone(), Arc::clone(&info));
-            move |key: &ObjectKey, object: &Header| informers.covers::<T>(&info, key, object)
-        };
-        WatchedKind { info, informer: Box::new(informer), deletion_waiters: Arc::default(), covers: Box::new(covers) }
+        WatchedKind { info, informer: Box::new(informer), deletion_waiters: Arc::default(), covers }
     }
 
     /// Returns the lister, if the informer has this type.
@@ -72,8 +87,15 @@ impl WatchedKind {
         self.informer.as_any().downcast_ref::<SharedInformer<T>>().map(SharedInformer::lister)
     }
 
-    pub(super) fn is_of<T: 'static>(&self) -> bool {
-        self.informer.as_any().is::<SharedInformer<T>>()
+    /// Returns whether this is the informer.
+    pub(super) fn is<T: 'static>(&self, informer: &SharedInformer<T>) -> bool {
+        let own = self.informer.as_any().downcast_ref::<SharedInformer<T>>();
+        own.is_some_and(|own| own.downgrade().ptr_eq(&informer.downgrade()))
+    }
+
+    /// Returns the state of the informer.
+    pub(super) fn status(&self) -> InformerStatus {
+        self.informer.status()
     }
 
     /// Returns whether this is the resource, in any version.

@@ -19,7 +19,6 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use evenkeel_cache::factory::InformerFactoryBuilder;
 use evenkeel_cache::{InformerFactory, RunningInformers};
 use evenkeel_client::Client;
 use evenkeel_core::Obj;
@@ -55,6 +54,8 @@ struct StandbyTasks {
     lead: ManagedTask,
     /// Handle of the informers that the controller started. The manager stops them after all controllers.
     running: RunningInformers,
+    /// The name of the controller and the factory of its informers.
+    informers: (String, InformerFactory),
 }
 
 /// Runs the parts of a program, controllers, servers and other tasks, over one client and one set of informers. controller-runtime's
@@ -129,11 +130,11 @@ impl Manager {
         Self::with_informers(client, InformerFactory::builder(client))
     }
 
-    /// Returns a manager with configured informers.
-    pub fn with_informers(client: &Client, informers: InformerFactoryBuilder) -> Self {
+    /// Returns a manager with configured informers: a factory, or the builder of one.
+    pub fn with_informers(client: &Client, informers: impl Into<InformerFactory>) -> Self {
         Manager {
             client: client.clone(),
-            informers: informers.build(),
+            informers: informers.into(),
             servers: Vec::new(),
             always: Vec::new(),
             elected: Vec::new(),
@@ -192,7 +193,9 @@ impl Manager {
 
     /// Adds a controller. It fills its caches and its queue as standby, and reconciles while this process leads.
     ///
-    /// It uses the informers of the manager, unless it has others or restricts its objects.
+    /// It uses the informers of the manager, also if it has a namespace, selectors or a resync period: there is one informer for each
+    /// kind, namespace and selector. A controller with informers of [another factory](Controller::informers) that cache the same
+    /// objects is an error of [`run`](Self::run).
     pub fn controller<K, F, Fut>(mut self, controller: Controller<K>, reconcile: F) -> Self
     where
         K: 'static,
@@ -207,6 +210,7 @@ impl Manager {
             let mut standby = controller.standby()?;
             let running = standby.take_running();
             let (name, ready) = (standby.name().to_owned(), standby.readiness());
+            let informers = (name.clone(), standby.informers().clone());
             let readiness = task(name.clone(), |stop: StopSignal| async move {
                 tokio::select! {
                     biased;
@@ -215,7 +219,7 @@ impl Manager {
                 }
             });
             let lead = task(name, move |stop: StopSignal| standby.lead(stop.requested(), reconcile));
-            Ok(StandbyTasks { readiness, lead, running })
+            Ok(StandbyTasks { readiness, lead, running, informers })
         }));
         self
     }

@@ -89,15 +89,20 @@ impl RunningManager {
         for task in always {
             self.always.start(task);
         }
+        let mut factories = vec![(None, self.informers.clone())];
         for controller in controllers {
             match controller(&self.informers, &targets) {
-                Ok(StandbyTasks { readiness, lead, running }) => {
+                Ok(StandbyTasks { readiness, lead, running, informers: (name, informers) }) => {
                     self.running.merge(running);
+                    factories.push((Some(name), informers));
                     self.always.start(readiness);
                     self.waiting.push(lead);
                 }
                 Err(error) => return error.into(),
             }
+        }
+        if let Some(error) = cached_twice(&factories) {
+            return error.into();
         }
         match election {
             Some(election) => drop(self.campaign.spawn(async move { election.campaign(term).await })),
@@ -238,6 +243,19 @@ impl RunningManager {
     fn deadline(&self) -> Option<Instant> {
         self.grace.and_then(|grace| Instant::now().checked_add(grace))
     }
+}
+
+/// Returns an error if a controller has informers of another factory that cache the same objects.
+fn cached_twice(factories: &[(Option<String>, InformerFactory)]) -> Option<ControllerError> {
+    factories.iter().enumerate().find_map(|(index, (controller, informers))| {
+        let doubles = factories[..index].iter().map(|(_, earlier)| earlier.cached_twice(informers));
+        let names = doubles.into_iter().find(|names| !names.is_empty())?.join(", ");
+        let problem = format!(
+            "its informers ({names}) cache what others of the manager cache already: pass the factory to \
+             `Manager::with_informers`, or leave out `.informers(…)`"
+        );
+        Some(ControllerError::InvalidConfig { controller: controller.clone()?, problem })
+    })
 }
 
 /// How the shutdown went.

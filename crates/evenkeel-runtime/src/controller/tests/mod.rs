@@ -9,6 +9,7 @@ mod own_writes;
 mod reconcilers;
 mod results;
 mod scaling;
+mod shared_informers;
 mod shutdown;
 mod sources;
 mod startup;
