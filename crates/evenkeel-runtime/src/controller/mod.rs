@@ -18,6 +18,7 @@ mod parked_keys;
 pub mod predicate;
 mod reconcile_error;
 mod reconciler;
+mod references;
 mod source;
 mod standby;
 mod started;
@@ -52,6 +53,7 @@ pub use self::error::ControllerError;
 pub use self::next::Next;
 pub use self::reconcile_error::{ReconcileError, RetryAfterError, TerminalError};
 pub use self::reconciler::{Reconciler, reconcile_with};
+pub use self::references::Reference;
 pub use self::source::{Source, StaticKind};
 pub use self::standby::StandbyController;
 pub use self::trigger::Trigger;
@@ -60,6 +62,7 @@ use self::context::ControllerShared;
 use self::history::{DiagnosticsEntry, History};
 use self::metrics::ControllerMetrics;
 use self::predicate::Predicate;
+use self::references::ReferenceIndex;
 use self::source::ControllerAssembly;
 pub(crate) use self::started::not_synced;
 use self::started::{ControllerSettings, StartedController};
@@ -282,6 +285,50 @@ impl<K: 'static> Controller<K> {
         I: IntoIterator<Item = ObjectKey>,
     {
         self.source(Source::<T>::of().mapped(keys))
+    }
+
+    /// Watches objects that objects of kind `K` refer to by name, such as the Secret of a `spec.secretRef`. An event of such an
+    /// object enqueues the objects that refer to it.
+    ///
+    /// `references` returns the references of an object: names in its namespace (or of cluster-scoped objects), or an [`ObjectKey`]
+    /// for another namespace. The controller keeps an index of them, which every event of kind `K` updates, also one that a
+    /// [predicate](Self::when) rejects. So the referenced object may be created before or after the reference, changed or deleted.
+    ///
+    /// `references` runs in the task of the handler, and must not block it.
+    ///
+    /// ```
+    /// # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use evenkeel_core::Obj;
+    /// use evenkeel_runtime::controller::Source;
+    /// use evenkeel_runtime::manager::shutdown_signal;
+    /// use evenkeel_runtime::{Controller, Next};
+    /// use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+    ///
+    /// Controller::<ServiceAccount>::new(&client)
+    ///     .references(Source::<Secret>::of(), |account: &Obj<ServiceAccount>| {
+    ///         let secrets = account.typed().ok().and_then(|account| account.image_pull_secrets.clone());
+    ///         secrets.unwrap_or_default().into_iter().map(|secret| secret.name)
+    ///     })
+    ///     .run(shutdown_signal()?, |account, ctx| async move {
+    ///         println!("{}: {} secrets in the cache", account.key(), ctx.lister::<Secret>()?.list_all().len());
+    ///         Ok(Next::done())
+    ///     })
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn references<T: 'static, I>(
+        mut self,
+        to: Source<T>,
+        references: impl Fn(&Obj<K>) -> I + Send + Sync + 'static,
+    ) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<Reference>,
+    {
+        let index = Arc::new(ReferenceIndex::default());
+        self.primary = self.primary.observed(index.updater(to.is_namespaced(), references));
+        self.source(to.referenced(&index))
     }
 
     /// Caches kind `T` for reads with [`Context::lister`]. Its events enqueue nothing.

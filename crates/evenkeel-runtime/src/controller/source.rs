@@ -15,6 +15,7 @@ use super::deletion_waiters::DeletionWaiters;
 use super::error::ControllerError;
 use super::history::{EnqueueReason, History};
 use super::predicate::Predicate;
+use super::references::ReferenceIndex;
 use super::watched_kind::WatchedKind;
 use crate::enqueue::Enqueue;
 use crate::inspect::Inspector;
@@ -47,7 +48,12 @@ pub struct Source<T> {
     informer: SourceInformer<T>,
     role: SourceRole<T>,
     predicates: Vec<Box<dyn Predicate<T>>>,
+    /// Functions that see every event before the predicates.
+    observers: Vec<EventObserver<T>>,
+    is_namespaced: bool,
 }
+
+type EventObserver<T> = Box<dyn FnMut(&Event<T>) + Send>;
 
 /// The shortest resync period of a handler.
 const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
@@ -66,26 +72,27 @@ enum SourceRole<T> {
     Primary,
     Owned { by_any: bool },
     Mapped(MapKeys<T>),
+    Referenced(Arc<ReferenceIndex>),
     Read,
 }
 
 impl<T: StaticKind> Source<T> {
     /// Watches the objects of kind `T`.
     pub fn of() -> Self {
-        Source::new(|informers| informers.of::<T>())
+        Source::new(<T::Scope as StaticScope>::NAMESPACED, |informers| informers.of::<T>())
     }
 }
 
 impl Source<PartialObjectMetadata> {
     /// Watches the metadata of the objects of kind `T`. The rest is neither requested nor cached.
     pub fn metadata<T: StaticKind>() -> Self {
-        Source::new(|informers| informers.metadata::<T>())
+        Source::new(<T::Scope as StaticScope>::NAMESPACED, |informers| informers.metadata::<T>())
     }
 
     /// Watches the metadata of the objects of a kind that is known only at run time.
     pub fn metadata_of(info: &Arc<ResourceInfo>) -> Self {
         let info = Arc::clone(info);
-        Source::new(move |informers| informers.metadata_of(&info))
+        Source::new(info.namespaced(), move |informers| informers.metadata_of(&info))
     }
 }
 
@@ -93,14 +100,17 @@ impl Source<Unstructured> {
     /// Watches the objects of a kind that is known only at run time.
     pub fn dynamic(info: &Arc<ResourceInfo>) -> Self {
         let info = Arc::clone(info);
-        Source::new(move |informers| informers.dynamic(&info))
+        Source::new(info.namespaced(), move |informers| informers.dynamic(&info))
     }
 }
 
 impl<T: 'static> Source<T> {
-    fn new(informer: impl FnOnce(&InformerFactory) -> SharedInformer<T> + Send + 'static) -> Self {
-        let informer = SourceInformer::OfFactory(Box::new(informer));
-        Source { informer, role: SourceRole::Read, predicates: Vec::new() }
+    fn new(is_namespaced: bool, informer: impl FnOnce(&InformerFactory) -> SharedInformer<T> + Send + 'static) -> Self {
+        Source::over(SourceInformer::OfFactory(Box::new(informer)), is_namespaced)
+    }
+
+    fn over(informer: SourceInformer<T>, is_namespaced: bool) -> Self {
+        Source { informer, role: SourceRole::Read, predicates: Vec::new(), observers: Vec::new(), is_namespaced }
     }
 
     /// Watches the objects of an informer of your own: with another source, other options, or of another client. Namespace, selectors
@@ -109,8 +119,24 @@ impl<T: 'static> Source<T> {
     /// The controller starts the informer if it has not been started, and stops it then. If the controller has several informers of
     /// one kind, [`Context::lister`](super::Context::lister) reads the first one.
     pub fn informer(informer: &SharedInformer<T>) -> Self {
-        let informer = SourceInformer::OfUser(informer.clone());
-        Source { informer, role: SourceRole::Read, predicates: Vec::new() }
+        Source::over(SourceInformer::OfUser(informer.clone()), informer.resource().namespaced())
+    }
+
+    /// Returns whether the kind is namespaced.
+    pub(super) fn is_namespaced(&self) -> bool {
+        self.is_namespaced
+    }
+
+    /// Calls a function with every event, before the predicates.
+    pub(super) fn observed(mut self, observer: impl FnMut(&Event<T>) + Send + 'static) -> Self {
+        self.observers.push(Box::new(observer));
+        self
+    }
+
+    /// Enqueues the objects that refer to the object of the event.
+    pub(super) fn referenced(mut self, index: &Arc<ReferenceIndex>) -> Self {
+        self.role = SourceRole::Referenced(Arc::clone(index));
+        self
     }
 
     /// Enqueues the keys of the objects themselves: for the controller's own kind.
@@ -177,6 +203,7 @@ impl<T: 'static> Source<T> {
                 Some(Box::new(to.recorded(owners, &informer)))
             }
             SourceRole::Mapped(keys) => Some(Box::new(to.recorded(enqueue_with(queue, keys), &informer))),
+            SourceRole::Referenced(index) => Some(Box::new(to.recorded(index.enqueue(queue), &informer))),
             SourceRole::Read => None,
         };
         let name = match &handler {
@@ -184,7 +211,14 @@ impl<T: 'static> Source<T> {
             None => format!("reads of {}", queue.name().unwrap_or_default()),
         };
         let resync = to.resync.filter(|_| handler.is_some());
-        let handler = SourceHandler { deletion_waiters, predicates: self.predicates, handler, name, resync };
+        let handler = SourceHandler {
+            deletion_waiters,
+            observers: self.observers,
+            predicates: self.predicates,
+            handler,
+            name,
+            resync,
+        };
         let registration = informer
             .add_handler(handler)
             .map_err(|stopped| ControllerError::InformerStopped { controller: to.controller.to_owned(), stopped })?;
@@ -243,6 +277,7 @@ impl ControllerAssembly<'_> {
 /// Notifies the waiters for deletions, and forwards events that all predicates accept.
 struct SourceHandler<T> {
     deletion_waiters: Arc<DeletionWaiters>,
+    observers: Vec<EventObserver<T>>,
     predicates: Vec<Box<dyn Predicate<T>>>,
     handler: Option<Box<dyn Handler<T>>>,
     name: String,
@@ -252,6 +287,7 @@ struct SourceHandler<T> {
 impl<T: 'static> Handler<T> for SourceHandler<T> {
     fn handle(&mut self, event: Event<T>) {
         self.deletion_waiters.notify(&event);
+        self.observers.iter_mut().for_each(|observer| observer(&event));
         let Some(handler) = &mut self.handler else { return };
         let accepted = self.predicates.iter().all(|predicate| predicate.accepts(&event));
         tracing::trace!(handler = self.name, key = %event.key(), event = name_of(&event), accepted, "event received");
@@ -289,6 +325,7 @@ impl<T> fmt::Debug for Source<T> {
             SourceRole::Owned { by_any: false } => "owned",
             SourceRole::Owned { by_any: true } => "owned by any",
             SourceRole::Mapped(_) => "mapped",
+            SourceRole::Referenced(_) => "referenced",
             SourceRole::Read => "read",
         };
         f.debug_struct("Source").field("role", &role).field("predicates", &self.predicates.len()).finish()

@@ -35,6 +35,25 @@ pub(super) struct Workers {
     pub(super) reconcile: Reconcile,
 }
 
+/// Tells the log lines of one reconcile from those of others: a random UUID, as controller-runtime's.
+struct ReconcileId(u128);
+
+impl ReconcileId {
+    fn random() -> Self {
+        ReconcileId(fastrand::u128(..))
+    }
+}
+
+impl fmt::Display for ReconcileId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Version 4, variant 1.
+        let id = self.0 & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
+        let part = |shift: u32, digits: u32| (id >> shift) & ((1 << (4 * digits)) - 1);
+        let parts = (part(96, 8), part(80, 4), part(64, 4), part(48, 4), part(0, 12));
+        write!(f, "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", parts.0, parts.1, parts.2, parts.3, parts.4)
+    }
+}
+
 /// How a reconcile ended.
 enum ReconcileOutcome {
     Succeeded(Next),
@@ -60,17 +79,23 @@ impl Workers {
         let about = (item.failures(), item.priority(), item.waited());
         let context = Context::new(&self.shared, item.key().clone(), about);
         let started = Instant::now();
+        let span = tracing::info_span!(
+            "reconcile",
+            controller = %self.shared.name,
+            namespace = item.key().namespace(),
+            name = item.key().name(),
+            reconcileID = %ReconcileId::random(),
+        );
         let outcome = {
             let _active = self.metrics.running();
-            let span = tracing::debug_span!("evenkeel.reconcile", controller = %self.shared.name, key = %item.key());
-            self.attempt(context.clone()).instrument(span).await
+            self.attempt(context.clone()).instrument(span.clone()).await
         };
         self.metrics.took(started.elapsed());
         let writes = context.observed_writes().close();
         if self.settings.own_writes.is_some() && !writes.is_empty() {
             self.parked_keys.hold(item.key(), writes);
         }
-        self.conclude(item, outcome);
+        span.in_scope(|| self.conclude(item, outcome));
     }
 
     async fn attempt(&self, context: Context) -> ReconcileOutcome {

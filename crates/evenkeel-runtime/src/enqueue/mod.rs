@@ -48,7 +48,6 @@
 
 mod owner_keys;
 
-use std::any::type_name;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
@@ -207,7 +206,7 @@ where
 }
 
 impl<Q: Key, M> Enqueue<Q, M> {
-    fn new(queue: &WorkQueue<Q>, keys: M) -> Self {
+    pub(crate) fn new(queue: &WorkQueue<Q>, keys: M) -> Self {
         Enqueue {
             queue: queue.downgrade(),
             queue_name: queue.name().map(Box::from),
@@ -252,7 +251,18 @@ impl<Q: Key, M> Enqueue<Q, M> {
         self
     }
 
-    fn add<K>(&self, event: &Event<K>, keys: impl IntoIterator<Item = Q>) {
+    /// Returns the mapping.
+    pub(crate) fn keys(&self) -> &M {
+        &self.keys
+    }
+
+    /// Returns the options of the handler.
+    pub(crate) fn handler_options(&self) -> HandlerOptions {
+        self.options.clone()
+    }
+
+    /// Adds the keys that an event maps to.
+    pub(crate) fn add<K>(&self, event: &Event<K>, keys: impl IntoIterator<Item = Q>) {
         let Some(queue) = self.queue.upgrade() else { return };
         let class = EventClass::of(event);
         let how = AddOptions::new().priority(if class.is_background() { self.background } else { self.priority });
@@ -269,7 +279,8 @@ impl<Q: Key, M> Enqueue<Q, M> {
         }
     }
 
-    fn name(&self, what: fmt::Arguments<'_>) -> Cow<'_, str> {
+    /// Returns the name of the handler: what it does, and the queue.
+    pub(crate) fn name_of(&self, what: fmt::Arguments<'_>) -> Cow<'_, str> {
         match &self.queue_name {
             Some(queue) => format!("{what} in {queue}").into(),
             None => what.to_string().into(),
@@ -309,7 +320,7 @@ impl<K> Handler<K> for Enqueue<ObjectKey, SelfKey> {
 
     /// Returns the function and the name of the queue.
     fn name(&self) -> Cow<'_, str> {
-        self.name(format_args!("enqueue_key"))
+        self.name_of(format_args!("enqueue_key"))
     }
 
     fn options(&self) -> HandlerOptions {
@@ -328,7 +339,7 @@ impl<K> Handler<K> for Enqueue<ObjectKey, OwnerKeys> {
 
     /// Returns the function, the kind of the owner, and the name of the queue.
     fn name(&self) -> Cow<'_, str> {
-        self.name(format_args!("enqueue_owner {}", self.keys.kind()))
+        self.name_of(format_args!("enqueue_owner {}", self.keys.kind()))
     }
 
     fn options(&self) -> HandlerOptions {
@@ -350,9 +361,9 @@ where
         self.add(&event, dedup(keys));
     }
 
-    /// Returns the function, the type of the mapper, and the name of the queue.
+    /// Returns the function and the name of the queue. [`HandlerOptions::name`] tells several of a queue apart.
     fn name(&self) -> Cow<'_, str> {
-        self.name(format_args!("enqueue_with {}", type_name::<F>()))
+        self.name_of(format_args!("enqueue_with"))
     }
 
     fn options(&self) -> HandlerOptions {
@@ -362,7 +373,7 @@ where
 
 impl<F> fmt::Debug for MappedKeys<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("MappedKeys").field(&type_name::<F>()).finish()
+        f.debug_struct("MappedKeys").finish_non_exhaustive()
     }
 }
 

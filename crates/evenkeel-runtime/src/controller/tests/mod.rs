@@ -7,11 +7,13 @@ mod inspector;
 mod metrics;
 mod own_writes;
 mod reconcilers;
+mod references;
 mod results;
 mod scaling;
 mod shared_informers;
 mod shutdown;
 mod sources;
+mod spans;
 mod startup;
 
 use std::collections::BTreeMap;
