@@ -8,6 +8,7 @@ use clap::builder::NonEmptyStringValueParser;
 use evenkeel_apiserver::{
     ApiServer, AuditPolicy, FaultSpecError, Faults, Fsync, HistoryAfterRestart, Rule, StartError, backup_data_dir,
 };
+use evenkeel_core::quantity::ExactQuantity;
 
 use crate::{Failure, Outcome, signals::Signals};
 
@@ -152,17 +153,11 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse().map_err(|_| "not an IP address and a port, such as 127.0.0.1:6443 or [::1]:0")
 }
 
-/// Parses a number of bytes with an optional suffix, as in a resource quantity.
+/// Parses a number of bytes as a resource quantity.
 fn bytes(text: &str) -> Result<usize, &'static str> {
     const EXPECTED: &str = "not a number of bytes of at least 64Mi, such as 512Mi or 2Gi";
-    let (digits, shift) = match text.split_at_checked(text.len().saturating_sub(2)) {
-        Some((digits, "Ki")) => (digits, 10),
-        Some((digits, "Mi")) => (digits, 20),
-        Some((digits, "Gi")) => (digits, 30),
-        _ => (text, 0),
-    };
-    let number: usize = digits.parse().map_err(|_| EXPECTED)?;
-    number.checked_mul(1 << shift).filter(|bytes| *bytes >= 64 << 20).ok_or(EXPECTED)
+    let bytes = text.parse::<ExactQuantity>().ok().and_then(|quantity| quantity.value());
+    bytes.and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes >= 64 << 20).ok_or(EXPECTED)
 }
 
 fn fsync(policy: &str) -> Result<Fsync, &'static str> {

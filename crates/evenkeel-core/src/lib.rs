@@ -23,6 +23,8 @@
 //! | [`Status`], [`Reason`] | the API's error, with the predicates of client-go's `apierrors` |
 //! | [`ExitStatus`] | how a process in a container ended |
 //! | [`json`] | paths and values read from encoded JSON |
+//! | [`jsonpath`] | kubectl's JSONPath templates |
+//! | [`quantity`] | resource quantities that compute |
 //! | [`decoded_cache`] | the budget of the values that [`Obj::typed`] decodes, and its metrics |
 //!
 //! # Guarantees
@@ -58,6 +60,7 @@ mod error;
 mod exit;
 mod header;
 pub mod json;
+pub mod jsonpath;
 mod key;
 mod obj;
 #[cfg(feature = "internals")]
@@ -68,6 +71,7 @@ mod pack;
 pub mod protobuf;
 #[cfg(not(feature = "internals"))]
 mod protobuf;
+pub mod quantity;
 mod resource;
 mod selector;
 pub mod status;

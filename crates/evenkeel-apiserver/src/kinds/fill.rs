@@ -4,6 +4,7 @@
 //! only when it is absent (or null), while a plain field also counts as unset when it has its zero value (`""` or
 //! `0`). A table of [`DefaultRule`]s specifies which applies.
 
+use evenkeel_core::quantity::ExactQuantity;
 use serde_json::{Map, Value};
 
 pub(super) type Object = Map<String, Value>;
@@ -107,6 +108,15 @@ pub(super) fn text<'a>(object: &'a Object, key: &str) -> &'a str {
 /// Returns the string at a path of keys; empty if absent.
 pub(super) fn text_at<'a>(value: &'a Value, path: &[&str]) -> &'a str {
     at(value, path).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Returns the quantity that a string or a number spells.
+pub(super) fn quantity(value: &Value) -> Option<ExactQuantity> {
+    match value {
+        Value::String(text) => text.trim().parse().ok(),
+        Value::Number(number) => number.to_string().parse().ok(),
+        _ => None,
+    }
 }
 
 /// Returns the value at a path of keys, unless it is absent or null.

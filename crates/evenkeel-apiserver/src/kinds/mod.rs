@@ -20,7 +20,6 @@ mod pod;
 mod podcheck;
 mod podspec;
 mod policy;
-mod quantity;
 mod rbac;
 mod services;
 mod storage;

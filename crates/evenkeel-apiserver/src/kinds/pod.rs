@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use evenkeel_core::quantity::ExactQuantity;
 use serde_json::{Value, json};
 
 use crate::field::FieldError;
 
 use super::check::same;
-use super::fill::{Constant, Object, absent, at, child, ensure, fill, is_absent, is_empty, list_at, text, text_at};
-use super::quantity::billionths;
+use super::fill::{
+    Constant, Object, absent, at, child, ensure, fill, is_absent, is_empty, list_at, quantity, text, text_at,
+};
 use super::{podcheck, podspec};
 
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
@@ -22,19 +24,18 @@ const BEST_EFFORT: &str = "BestEffort";
 
 /// Returns the QoS class of a pod from its specification.
 pub(super) fn qos_class(spec: &Value) -> &'static str {
-    /// Sums of cpu and memory, in billionths.
+    /// Sums of cpu and memory.
     #[derive(Default)]
-    struct Sums([i128; 2]);
+    struct Sums([ExactQuantity; 2]);
 
     impl Sums {
         /// Adds the given quantities and returns which of the two were present.
         fn add(&mut self, resources: Option<&Value>) -> [bool; 2] {
             let mut given = [false; 2];
             for ((name, sum), given) in ["cpu", "memory"].iter().zip(&mut self.0).zip(&mut given) {
-                let quantity =
-                    resources.and_then(|resources| resources.get(name)).and_then(billionths).unwrap_or_default();
-                if quantity > 0 {
-                    *sum = sum.saturating_add(quantity);
+                let quantity = resources.and_then(|resources| resources.get(name)).and_then(quantity);
+                if let Some(quantity) = quantity.filter(|quantity| quantity.signum().is_gt()) {
+                    *sum += &quantity;
                     *given = true;
                 }
             }
@@ -52,7 +53,7 @@ pub(super) fn qos_class(spec: &Value) -> &'static str {
         requests.add(at(owner, &["resources", "requests"]));
         guaranteed &= limits.add(at(owner, &["resources", "limits"])) == [true; 2];
     }
-    if requests.0 == [0; 2] && limits.0 == [0; 2] {
+    if requests.0.iter().chain(&limits.0).all(ExactQuantity::is_zero) {
         BEST_EFFORT
     } else if guaranteed && requests.0 == limits.0 {
         "Guaranteed"

@@ -8,8 +8,7 @@ use crate::field::{FieldError, FieldFault, is_full};
 use crate::meta::{dns_label, refuse, validate_annotations, validate_labels};
 
 use super::check::supported;
-use super::fill::{at, is_empty, list_at, text_at};
-use super::quantity::billionths;
+use super::fill::{at, is_empty, list_at, quantity, text_at};
 
 const RESTART_POLICIES: &[&str] = &["Always", "OnFailure", "Never"];
 const DNS_POLICIES: &[&str] = &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
@@ -240,7 +239,7 @@ fn resources(errors: &mut Vec<FieldError>, container: &Value, path: &str) {
         let Some(limit) = at(container, &["resources", "limits", resource]) else {
             continue;
         };
-        if let (Some(requested), Some(limited)) = (billionths(request), billionths(limit))
+        if let (Some(requested), Some(limited)) = (quantity(request), quantity(limit))
             && requested > limited
         {
             let limit = limit.as_str().map_or_else(|| limit.to_string(), str::to_owned);

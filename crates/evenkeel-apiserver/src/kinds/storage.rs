@@ -8,10 +8,9 @@ use crate::meta::{dns_subdomain, refuse};
 use super::check::{same, supported};
 use super::fill::{
     Constant::{Bool, Text},
-    DefaultRule, Object, absent, at, ensure, fill, is_empty, list_at, text_at, zero,
+    DefaultRule, Object, absent, at, ensure, fill, is_empty, list_at, quantity, text_at, zero,
 };
 use super::podspec;
-use super::quantity::billionths;
 
 const ACCESS_MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const PENDING: &[DefaultRule] = &[zero("phase", Text("Pending"))];
@@ -79,9 +78,9 @@ pub(super) fn validate_claim(object: &Value) -> Vec<FieldError> {
     }
     match at(spec, &["resources", "requests", "storage"]) {
         None => errors.push(FieldError::required("spec.resources[storage]", "")),
-        Some(quantity) if billionths(quantity).is_some_and(|amount| amount <= 0) => {
+        Some(requested) if quantity(requested).is_some_and(|amount| amount.signum().is_le()) => {
             let detail = "must be greater than zero";
-            errors.push(FieldError::invalid("spec.resources[storage]", quantity, detail));
+            errors.push(FieldError::invalid("spec.resources[storage]", requested, detail));
         }
         Some(_) => {}
     }

@@ -7,11 +7,12 @@
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use evenkeel_core::quantity::ExactQuantity;
 use evenkeel_core::{Reason, Status};
 use serde_json::{Map, Value};
 
 use super::path::PathStep;
-use super::{Form, MAX_DEPTH, MAX_REPORTS, Schema, SchemaNode, quantity, time};
+use super::{Form, MAX_DEPTH, MAX_REPORTS, Schema, SchemaNode, time};
 use crate::go_json;
 
 /// Why a body could not be decoded: the text after `… cannot be handled as a {Kind}: `.
@@ -111,11 +112,11 @@ impl Decoder {
             }
             (Form::IntOrString, other) => Err(foreign(other, "int32")),
             (Form::Quantity, other) => {
-                let text = match other {
-                    Value::String(text) => quantity::canonical(text.trim()),
-                    other => quantity::canonical(&other.to_string()),
+                let quantity = match other {
+                    Value::String(text) => text.trim().parse::<ExactQuantity>(),
+                    other => other.to_string().parse(),
                 };
-                *value = Value::String(text.map_err(|fault| DecodeFault(fault.to_owned()))?);
+                *value = Value::String(quantity.map_err(|fault| DecodeFault(fault.to_string()))?.to_string());
                 Ok(())
             }
             (_, other) => Err(self.mismatch(schema, other, path)),

@@ -18,7 +18,6 @@ pub(crate) mod path;
 mod pattern;
 mod properties;
 mod prune;
-mod quantity;
 mod structural;
 
 mod time;

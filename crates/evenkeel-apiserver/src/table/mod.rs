@@ -9,7 +9,6 @@ mod builtin;
 mod cell;
 mod cluster;
 mod control;
-mod jsonpath;
 mod network;
 mod pods;
 mod storage;
@@ -19,6 +18,7 @@ mod workloads;
 
 use std::borrow::Cow;
 
+use evenkeel_core::jsonpath::{Dialect, JsonPathTemplate};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -27,7 +27,6 @@ pub(crate) use age::human_duration;
 
 use crate::registry::{PrinterColumn, Resource};
 use cell::{Column, Row};
-use jsonpath::JsonPath;
 
 /// The heading of a column, as serialized.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -51,10 +50,10 @@ enum Columns {
     Custom(Vec<CustomColumn>),
 }
 
-/// A column of a custom resource; the path is `None` if it is not supported, and its cells are null then.
+/// A column of a custom resource; the path is `None` if it is malformed, and its cells are null then.
 struct CustomColumn {
     definition: ColumnDefinition,
-    path: Option<JsonPath>,
+    path: Option<JsonPathTemplate>,
 }
 
 impl Printer {
@@ -116,13 +115,15 @@ impl CustomColumn {
                 description: description.into(),
                 priority: column.priority,
             },
-            path: JsonPath::parse(&column.json_path),
+            path: JsonPathTemplate::parse_dialect(&format!("{{{}}}", column.json_path), Dialect::Kubectl)
+                .ok()
+                .map(|path| path.allow_missing_keys(true)),
         }
     }
 
     /// Values that do not match the column's type are null.
     fn cell(&self, object: &Value, now: Timestamp) -> Value {
-        let Some(value) = self.path.as_ref().and_then(|path| path.first(object)) else {
+        let Some(value) = self.path.as_ref().and_then(|path| path.first(object).ok().flatten()) else {
             return Value::Null;
         };
         match (self.definition.kind.as_ref(), value) {
