@@ -24,7 +24,7 @@
 //! - [`remote`]: processes in containers and ports of pods, with exec, attach and port-forward.
 //! - `certificates` (feature `certificates`): client certificates that renew themselves.
 //! - [`discovery`]: groups, resources, names and schemas.
-//! - Helpers around requests: [`retry`](mod@retry), [`wait`], [`watch`] and [`paging`].
+//! - Helpers around requests: [`retry`](mod@retry), [`wait`], [`watch`], [`paging`] and [`manifest`].
 //!
 //! # Guarantees
 //!
@@ -59,6 +59,7 @@ mod client;
 pub mod config;
 pub mod discovery;
 mod error;
+pub mod manifest;
 pub mod paging;
 pub mod reference;
 pub mod remote;
@@ -88,7 +89,7 @@ pub use remote::{Exec, PortForward, PortStream, RemoteProcess, SessionError, Ter
 pub use rest::{ByteStream, Lines, List, ListStream, Path, Query, Request, Response, WatchEnd, WatchStream};
 pub use retry::{Backoff, DEFAULT_BACKOFF, DEFAULT_RETRY, Retry, RetryError, retry, retry_on_conflict};
 pub use secret::Secret;
-pub use wait::{Interrupted, is_interrupted, wait_for};
+pub use wait::{Interrupted, WaitError, is_interrupted, wait_for};
 pub use watch::{RetryWatcher, until};
 pub use wire::{UnknownWire, Wire};
 pub use write_observer::{ObservedWrite, WriteObserver, WriteResult, WriteVerb};

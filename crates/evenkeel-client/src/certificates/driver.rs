@@ -20,7 +20,8 @@ use crate::error::Error;
 use crate::secret::Secret;
 use crate::tls::{ClientIdentity, CryptoProvider, IdentitySlot};
 use crate::transport::BoxError;
-use crate::wait::wait_for;
+use crate::wait::wait_while_pending;
+use crate::watch::Selection;
 
 /// The longest sleep. The wall clock may jump, and a suspended machine does not count the time.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
@@ -283,14 +284,16 @@ async fn submit(client: &Client, request: &SigningRequest) -> Result<String, Cer
 async fn wait(client: &Client, name: &str, uid: &str) -> Result<RequestProgress, CertificateError> {
     let requests = client.api::<CertificateSigningRequest>();
     let mut last = RequestProgress::Pending;
-    let waited = wait_for(&requests, name, |object| {
+    let failed = |error| CertificateError::api("watch", name, error);
+    let selection = Selection::named(&requests, name).map_err(failed)?;
+    let waited = wait_while_pending(selection, |object| {
         last = match object.map(|object| object.typed()).transpose() {
             Ok(object) => progress(object.as_deref(), uid),
             Err(error) => RequestProgress::Failed { reason: "Undecodable".into(), message: error.to_string() },
         };
         last != RequestProgress::Pending
     });
-    waited.await.map_err(|error| CertificateError::api("watch", name, error))?;
+    waited.await.map_err(failed)?;
     Ok(last)
 }
 

@@ -14,7 +14,8 @@ use crate::api::scope::Namespaced;
 use crate::api::{Api, Patch};
 use crate::error::Error;
 use crate::retry::retry_on_conflict;
-use crate::wait::wait_for;
+use crate::wait::wait_while_pending;
+use crate::watch::Selection;
 
 /// How long a container may take to start, unless the caller sets another time.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(300);
@@ -144,7 +145,7 @@ impl AddDebugContainer {
         let uid = added.uid().to_owned();
         let mut waiting = WaitingContainer::default();
         let mut progress = Progress::Waiting;
-        let started = wait_for(&self.pods, &self.pod, |pod| {
+        let started = wait_while_pending(Selection::named(&self.pods, &self.pod)?, |pod| {
             progress = observe(pod, &uid, &name, &mut waiting);
             !matches!(progress, Progress::Waiting)
         });
@@ -154,7 +155,7 @@ impl AddDebugContainer {
             return Err(error(DebugError::NotRunning { pod, container, deadline: self.deadline, waiting }));
         };
         match (started?, progress) {
-            (Some(object), Progress::Started(state)) => Ok(DebugContainer {
+            ((Some(object), _), Progress::Started(state)) => Ok(DebugContainer {
                 name: container,
                 pod: object,
                 state: *state,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use evenkeel_core::{Obj, Status, WatchEvent};
 use tokio::time::{Instant, sleep_until};
 
+use super::condition_state::{ConditionState, WaitError};
 use super::poll::Pace;
 use crate::api::Api;
 use crate::api::scope::Addressable;
@@ -18,7 +19,7 @@ use crate::watch::{RetryWatcher, Selection, WatchSource};
 /// The minimal interval between reads of the object.
 const READ_PACE: Pace = Pace::Fixed(Duration::from_secs(1));
 /// The backoff after failed reads. It grows up to the cap and stays there.
-const READ_BACKOFF: Backoff = Backoff {
+pub(super) const READ_BACKOFF: Backoff = Backoff {
     duration: Duration::from_millis(500),
     factor: 2.0,
     jitter: 0.5,
@@ -39,46 +40,66 @@ pub trait ListSource<K>: WatchSource<K> {
 /// condition.
 ///
 /// The condition receives the current object, and then every change; it receives `None` while the object does not
-/// exist. Disconnects, overloaded or restarting servers and expired versions are survived: the object is then read
-/// again. The condition never receives an older state than before, but may miss states in between. See
-/// [`conditions`](super::conditions).
+/// exist. It returns a boolean or a [`ConditionState`]. Disconnects, overloaded or restarting servers and expired
+/// versions are survived: the object is then read again. The condition never receives an older state than before, but
+/// may miss states in between. See [`conditions`](super::conditions).
 ///
-/// There is no time limit; use [`tokio::time::timeout`].
+/// There is no time limit; use [`tokio::time::timeout`]. Dropping the future ends the wait. It needs the permissions
+/// to `list` and `watch` the object.
 ///
 /// ```
 /// # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
-/// use evenkeel_client::wait::conditions::condition_true;
+/// use evenkeel_client::wait::conditions::pod_ready;
 /// use evenkeel_client::wait_for;
 /// use k8s_openapi::api::core::v1::Pod;
 ///
 /// let pods = client.api::<Pod>().namespace("default");
-/// let ready = tokio::time::timeout(Duration::from_secs(60), wait_for(&pods, "web-0", condition_true("Ready")));
+/// let ready = tokio::time::timeout(Duration::from_secs(60), wait_for(&pods, "web-0", pod_ready()));
 /// let pod = ready.await??;
 /// # Ok(())
 /// # }
 /// ```
 ///
 /// # Errors
-/// Retrying cannot help: the request is invalid or not allowed.
-pub async fn wait_for<K: 'static, S: Addressable>(
+/// [`WaitError::Never`]: the condition can no longer be met. Otherwise retrying cannot help: the request is invalid or
+/// not allowed, or the server does not serve the kind.
+pub async fn wait_for<K: 'static, S: Addressable, C: Into<ConditionState>>(
     api: &Api<K, S>,
     name: &str,
-    condition: impl FnMut(Option<&Obj<K>>) -> bool,
-) -> Result<Option<Obj<K>>, Error> {
+    condition: impl FnMut(Option<&Obj<K>>) -> C,
+) -> Result<Option<Obj<K>>, WaitError> {
     wait_until(Selection::named(api, name)?, condition).await
 }
 
 /// [`wait_for`] with any source of at most one object.
-pub async fn wait_until<K, W: ListSource<K>>(
+///
+/// # Errors
+/// As [`wait_for`].
+pub async fn wait_until<K, W: ListSource<K>, C: Into<ConditionState>>(
+    source: W,
+    condition: impl FnMut(Option<&Obj<K>>) -> C,
+) -> Result<Option<Obj<K>>, WaitError> {
+    match wait_while_pending(source, condition).await? {
+        (object, ConditionState::Never(reason)) => {
+            let object = object.map_or_else(|| "the object".to_owned(), |it| format!("{} {}", it.kind(), it.key()));
+            Err(WaitError::Never { object, reason })
+        }
+        (object, _) => Ok(object),
+    }
+}
+
+/// Waits until the condition is not pending, and returns the object with the state.
+pub(crate) async fn wait_while_pending<K, W: ListSource<K>, C: Into<ConditionState>>(
     mut source: W,
-    mut condition: impl FnMut(Option<&Obj<K>>) -> bool,
-) -> Result<Option<Obj<K>>, Error> {
+    mut condition: impl FnMut(Option<&Obj<K>>) -> C,
+) -> Result<(Option<Obj<K>>, ConditionState), Error> {
     loop {
         let (started, list) = read(&source).await?;
         let object = list.items.into_iter().next();
-        if condition(object.as_ref()) {
-            return Ok(object);
+        let state = condition(object.as_ref()).into();
+        if !state.is_pending() {
+            return Ok((object, state));
         }
         // An expired version is read again at once.
         let mut changes = RetryWatcher::new(&list.meta.resource_version, source)?.expired_attempts(1);
@@ -90,8 +111,9 @@ pub async fn wait_until<K, W: ListSource<K>>(
                 Some(WatchEvent::Error(status)) => break Some(status),
                 None => break None,
             };
-            if condition(object.as_ref()) {
-                return Ok(object);
+            let state = condition(object.as_ref()).into();
+            if !state.is_pending() {
+                return Ok((object, state));
             }
         };
         let (old, failure) = changes.into_parts();

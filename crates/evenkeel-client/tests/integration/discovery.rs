@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use evenkeel_apiserver::{ApiServer, ServerVersion};
+use evenkeel_apiserver::{Action, ApiServer, Rule, ServerVersion};
 use evenkeel_client::discovery::{Discovered, DiskCache, RestMapper};
-use evenkeel_core::ResourceInfo;
+use evenkeel_client::wait::wait_for_crd;
+use evenkeel_client::{ListParams, manifest};
+use evenkeel_core::{ResourceInfo, Status};
 use kube_core::{GroupVersion, GroupVersionKind};
 use serde_json::{Value, json};
 
@@ -196,4 +198,60 @@ async fn dsc_020_a_failing_server_is_requested_again() {
     server.faults().fail_next(2, 500, None);
     assert!(cached.groups().await.unwrap_err().is_transient());
     assert!(cached.groups().await.unwrap().len() > 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wco_006_a_definition_is_usable_when_discovery_lists_it() {
+    let server = ApiServer::start().await.unwrap();
+    let client = server.client();
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { wait_for_crd(&client, "foos.sample.example.com").await }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    server.install_crds([definition()]).await.unwrap();
+    let found = tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap().unwrap();
+    assert_eq!(found.key().name(), "foos.sample.example.com");
+    let path = "/apis/sample.example.com/v1alpha1";
+    let asked = || server.requests().iter().filter(|request| request.path == path).count();
+    assert_eq!(asked(), 1);
+    // Established, and not listed yet.
+    let missing = Status::failure(404, "NotFound".into(), "the server could not find the requested resource");
+    server.faults().add(Rule::new(Action::Status(Box::new(missing))).skip(1).times(2));
+    tokio::time::timeout(Duration::from_secs(60), wait_for_crd(&client, "foos.sample.example.com"))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(asked(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manifest_is_applied_object_by_object() {
+    let server = ApiServer::start().await.unwrap();
+    server.install_crds([definition()]).await.unwrap();
+    let client = server.client();
+    let mapper = RestMapper::new(client.discovery().cached());
+    let text = "\
+apiVersion: v1
+kind: Namespace
+metadata: {name: other}
+---
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {x: \"1\"}}
+- {apiVersion: sample.example.com/v1alpha1, kind: Foo, metadata: {name: b, namespace: other}, spec: {replicas: 2}}
+";
+    for item in manifest::parse(text).unwrap() {
+        let api = manifest::api_of(&client, &mapper, &item.object).await.unwrap();
+        api.apply(item.name(), "test", &item.object).await.unwrap();
+    }
+    let foos = mapper.resolve("foos").await.unwrap();
+    let foos = client.dynamic(&foos).list(&ListParams::default()).await.unwrap();
+    assert_eq!(foos.items.iter().map(|foo| foo.key().as_str()).collect::<Vec<_>>(), ["other/b"]);
+    let maps = mapper.resolve("configmaps").await.unwrap();
+    assert!(client.dynamic(&maps).namespace("default").get("a").await.is_ok());
+    let unknown = manifest::parse("apiVersion: v1\nkind: Unknown\n").unwrap().remove(0);
+    let error = manifest::api_of(&client, &mapper, &unknown.object).await.unwrap_err();
+    assert!(error.is_not_found(), "{error}");
 }

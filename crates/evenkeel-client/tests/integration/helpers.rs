@@ -8,8 +8,8 @@ use evenkeel_client::api::scope::Namespaced;
 use evenkeel_client::wait::conditions::{and, condition_true, exists, is_deleted, is_deleted_or_replaced, not};
 use evenkeel_client::watch::{Selection, when};
 use evenkeel_client::{
-    Api, Client, CreateOrUpdate, Error, ListParams, Pager, RetryWatcher, ToReference, Unstructured, WatchParams,
-    create_or_update, is_interrupted, retry_on_conflict, until, wait_for,
+    Api, Client, CreateOrUpdate, Error, ListParams, Pager, RetryWatcher, ToReference, Unstructured, WaitError,
+    WatchParams, create_or_update, is_interrupted, retry_on_conflict, until, wait_for,
 };
 use evenkeel_core::{Obj, ResourceVersion, Status, WatchEvent};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -260,9 +260,9 @@ async fn a_pod_becomes_ready() {
 #[tokio::test(start_paused = true)]
 async fn invalid_names_are_rejected() {
     let (server, client, maps) = start().await;
-    assert!(matches!(wait_for(&maps, "", exists()).await, Err(Error::Request(_))));
+    assert!(matches!(wait_for(&maps, "", exists()).await, Err(WaitError::Request(Error::Request(_)))));
     let nowhere = client.dynamic(&client.resource::<ConfigMap>());
-    assert!(matches!(wait_for(&nowhere, "a", exists()).await, Err(Error::Request(_))));
+    assert!(matches!(wait_for(&nowhere, "a", exists()).await, Err(WaitError::Request(Error::Request(_)))));
     assert!(server.requests().is_empty());
 }
 

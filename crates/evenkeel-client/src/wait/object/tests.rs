@@ -146,7 +146,7 @@ async fn a_temporary_outage_does_not_end_the_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forbidden_request_is_an_error() {
+async fn wco_009_a_forbidden_request_and_a_missing_kind_end_the_wait() {
     let log = Log::new();
     let forbidden = || api_error(Status::forbidden("", "pods", "", "no"));
     let source = Source::new(&log, move |_| Err(forbidden()), |_| panic!("watched"));
@@ -154,6 +154,22 @@ async fn a_forbidden_request_is_an_error() {
     let source = Source::new(&log, |_| Ok(list("10", &[])), move |_| Err(forbidden()));
     let error = wait_until(source, exists()).await.unwrap_err();
     assert_eq!(error.to_string(), "GET /api/v1/pods: pods is forbidden: no");
+    let missing = || api_error(Status::failure(404, "NotFound".into(), "the server could not find the resource"));
+    let source = Source::new(&log, move |_| Err(missing()), |_| panic!("watched"));
+    assert!(wait_until(source, exists()).await.unwrap_err().status().unwrap().is_not_found());
+}
+
+#[tokio::test(start_paused = true)]
+async fn wco_002_a_condition_out_of_reach_ends_the_wait() {
+    let log = Log::new();
+    let source = Source::new(&log, |_| Ok(list("10", &["7"])), |_| Ok(Scripted::of([modified("11")]).open()));
+    let state = |pod: Option<&Obj<Pod>>| match pod.map(|pod| pod.resource_version()) {
+        Some("11") => ConditionState::Never("it is too late".to_owned()),
+        _ => ConditionState::Pending,
+    };
+    let error = wait_until(source, state).await.unwrap_err();
+    assert!(matches!(&error, WaitError::Never { reason, .. } if reason == "it is too late"));
+    assert_eq!(error.to_string(), "Pod ns/a can no longer meet the condition: it is too late");
 }
 
 #[tokio::test(start_paused = true)]
