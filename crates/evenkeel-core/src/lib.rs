@@ -62,6 +62,10 @@ mod header;
 pub mod json;
 pub mod jsonpath;
 mod key;
+#[cfg(feature = "internals")]
+pub mod merge_rules;
+#[cfg(not(feature = "internals"))]
+mod merge_rules;
 mod obj;
 #[cfg(feature = "internals")]
 pub mod pack;

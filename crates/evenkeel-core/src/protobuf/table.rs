@@ -72,6 +72,11 @@ impl Message {
         self.name
     }
 
+    /// Returns its package.
+    pub(crate) fn package(&self) -> &'static str {
+        self.package
+    }
+
     /// Returns the type of a field of this message.
     pub(crate) fn as_type(&self) -> FieldType {
         FieldType { kind: FieldKind::Message, message: self.index }

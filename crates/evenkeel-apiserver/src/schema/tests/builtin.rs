@@ -1,3 +1,6 @@
+use std::collections::BTreeSet;
+
+use evenkeel_core::merge_rules::{ListOwnership, MergeType, PatchRule};
 use serde_json::{Value, json};
 
 use super::super::*;
@@ -312,4 +315,62 @@ fn dry_5_schemas_inside_definitions_are_decoded_too() {
         fault(props, json!({"items": {"type": 1}})),
         "json: cannot unmarshal number into Go struct field JSONSchemaProps.type of type string"
     );
+}
+
+/// Compares the rules of a type, and of everything below it, with those of the client.
+fn compare_merge_rules(schema: &Schema, rules: MergeType, path: &str, seen: &mut BTreeSet<String>) {
+    for (name, field) in schema.shape().properties.iter() {
+        // The member of every object, which has no protobuf.
+        if path.is_empty() && ["apiVersion", "kind"].contains(&&**name) {
+            continue;
+        }
+        let path = format!("{path}.{name}");
+        let place = rules.field(name).unwrap_or_else(|| panic!("{path} has no type"));
+        let list = match place.list_ownership() {
+            ListOwnership::Atomic => List::Atomic,
+            ListOwnership::Set => List::Set,
+            ListOwnership::Map(keys) => List::Map(keys.iter().map(ToString::to_string).collect()),
+        };
+        assert_eq!(field.node().list, list, "{path}");
+        let patch = match place.patch_rule() {
+            PatchRule::Default => Patching::Default,
+            PatchRule::Merge(key) => Patching::Merge(key.map(Into::into)),
+            PatchRule::Replace => Patching::Replace,
+        };
+        assert_eq!(field.node().patch, patch, "{path}");
+        let is_object = field.shape().form == Form::Object;
+        if is_object && !path.ends_with(".claimRef") {
+            assert_eq!(field.is_atomic_map(), place.is_atomic(), "{path}");
+        }
+        let below = match field.items() {
+            Some(items) => place.items().map(|place| (items, place)),
+            None => Some((field, place)),
+        };
+        if let Some((field, place)) = below.filter(|(field, _)| field.shape().form == Form::Object) {
+            let target = field.node().target.map_or("", |target| target.id);
+            if seen.insert(target.to_owned()) {
+                compare_merge_rules(field, place, &path, seen);
+            }
+        }
+    }
+}
+
+#[test]
+fn wrh_005_the_client_has_the_merge_keys_of_the_document() {
+    let document: Value = serde_json::from_str(include_str!("../../../data/openapi-schemas-1.37.json")).unwrap();
+    let mut kinds = 0;
+    let mut seen = BTreeSet::new();
+    for (id, schema) in document.as_object().unwrap() {
+        let Some([only]) = schema["x-kubernetes-group-version-kind"].as_array().map(Vec::as_slice) else { continue };
+        let text = |name: &str| only[name].as_str().unwrap_or_default();
+        let api_version = match text("group") {
+            "" => text("version").to_owned(),
+            group => format!("{group}/{}", text("version")),
+        };
+        let Some(rules) = MergeType::of_kind(&api_version, text("kind")) else { continue };
+        kinds += 1;
+        compare_merge_rules(builtin(id), rules, "", &mut seen);
+    }
+    assert!(kinds > 100, "{kinds}");
+    assert!(seen.len() > 300, "{}", seen.len());
 }
