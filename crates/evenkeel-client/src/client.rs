@@ -13,11 +13,12 @@ use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use crate::api::{FieldValidation, RepeatedWrites};
 use crate::auth::{Credentials, ExecCredentials, oidc_refresher};
 use crate::config::{Auth, Config, ConfigError, ServerUrl, Tls};
 use crate::error::Error;
 use crate::rest::metrics::Recorder;
-use crate::rest::{Path, ProtobufFallback, RateLimiter, Request, ThrottleLog};
+use crate::rest::{Path, ProtobufFallback, RateLimiter, Request, ThrottleLog, WriteDefaults};
 use crate::tls::RotatingIdentity;
 use crate::transport::{Body, BoxError, Transport};
 use crate::write_observer::{WriteObserver, WriteObservers};
@@ -30,6 +31,7 @@ use crate::write_observer::{WriteObserver, WriteObservers};
 pub struct Client {
     inner: Arc<ClientInner>,
     write_observers: WriteObservers,
+    write_defaults: Option<Arc<WriteDefaults>>,
 }
 
 struct ClientInner {
@@ -40,6 +42,7 @@ struct ClientInner {
     throttle_log: ThrottleLog,
     metrics: Recorder,
     protobuf_fallback: Arc<ProtobufFallback>,
+    repeated_writes: RepeatedWrites,
     /// The descriptions of the kinds in use, shared with their cache of decoded objects. Grows with the number of Rust
     /// types that are used as kinds.
     kinds: RwLock<HashMap<TypeId, Arc<ResourceInfo>>>,
@@ -198,9 +201,11 @@ impl Client {
                 throttle_log,
                 metrics,
                 protobuf_fallback: Arc::default(),
+                repeated_writes: RepeatedWrites::default(),
                 kinds: RwLock::default(),
             }),
             write_observers: WriteObservers::default(),
+            write_defaults: None,
         }
     }
 
@@ -222,7 +227,57 @@ impl Client {
     /// # }
     /// ```
     pub fn with_write_observer(&self, observer: impl WriteObserver) -> Client {
-        Client { inner: Arc::clone(&self.inner), write_observers: self.write_observers.with(observer) }
+        Client { write_observers: self.write_observers.with(observer), ..self.clone() }
+    }
+
+    /// Returns a client whose creates, updates, patches and applies have this field manager, subresources included. The
+    /// manager of a single call takes precedence. Deletes have none. It shares everything else with this client.
+    ///
+    /// ```
+    /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
+    /// use evenkeel_client::Patch;
+    /// use serde_json::json;
+    ///
+    /// let client = client.with_field_manager("my-operator");
+    /// let maps = client.core_v1().config_maps("default");
+    /// maps.patch("settings", &Patch::merge(&json!({"data": {"colour": "blue"}}))).await?; // by my-operator
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_field_manager(&self, name: impl Into<Arc<str>>) -> Client {
+        let name = name.into();
+        self.with_write_defaults(|defaults| defaults.field_manager = Some(name).filter(|name| !name.is_empty()))
+    }
+
+    /// Returns a client whose creates, updates and patches have this validation of unknown and duplicate fields. The
+    /// validation of a single call takes precedence. Server-side apply is always strict. It shares everything else with this
+    /// client.
+    pub fn with_field_validation(&self, validation: FieldValidation) -> Client {
+        self.with_write_defaults(|defaults| defaults.field_validation = Some(validation))
+    }
+
+    /// Returns a client whose writes and deletes are checked by the server but not stored. No call can disable that. It
+    /// shares everything else with this client.
+    ///
+    /// Requests that write no objects are sent as they are: exec, attach, port-forward, and requests that the server proxies
+    /// to pods, services and nodes.
+    pub fn dry_run(&self) -> Client {
+        self.with_write_defaults(|defaults| defaults.dry_run = true)
+    }
+
+    fn with_write_defaults(&self, change: impl FnOnce(&mut WriteDefaults)) -> Client {
+        let mut defaults = self.write_defaults.as_deref().cloned().unwrap_or_default();
+        change(&mut defaults);
+        Client { write_defaults: Some(Arc::new(defaults)), ..self.clone() }
+    }
+
+    pub(crate) fn write_defaults(&self) -> Option<&WriteDefaults> {
+        self.write_defaults.as_deref()
+    }
+
+    /// Returns whether nothing that the client writes is stored: see [`dry_run`](Self::dry_run).
+    pub fn is_dry_run(&self) -> bool {
+        self.write_defaults().is_some_and(|defaults| defaults.dry_run)
     }
 
     pub(crate) fn write_observers(&self) -> &WriteObservers {
@@ -245,6 +300,11 @@ impl Client {
 
     pub(crate) fn credentials(&self) -> Option<&Credentials> {
         self.inner.credentials.as_ref()
+    }
+
+    /// The last changes of `create_or_update` and `create_or_patch`.
+    pub(crate) fn repeated_writes(&self) -> &RepeatedWrites {
+        &self.inner.repeated_writes
     }
 
     /// The rate limiter, if there is one.

@@ -9,6 +9,7 @@ use http::{Method, StatusCode};
 
 use crate::config::ConfigError;
 use crate::discovery::DiscoveryError;
+use crate::managed_fields::ManagedFieldsError;
 use crate::paging::PagingError;
 use crate::remote::SessionError;
 use crate::rest::RequestError;
@@ -121,6 +122,8 @@ pub enum Error {
         /// The mutation's error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The ownership of an object's fields cannot be used. Nothing was written.
+    ManagedFields(ManagedFieldsError),
     /// Discovery failed, or the server does not serve the resource.
     Discovery(DiscoveryError),
     /// A retried operation failed, with more than the error of its last attempt.
@@ -303,6 +306,7 @@ impl Error {
             | Error::Request(_)
             | Error::Typed(_)
             | Error::Declined { .. }
+            | Error::ManagedFields(_)
             | Error::Discovery(_)
             | Error::Retry(_)
             | Error::Paging(_) => None,
@@ -353,6 +357,7 @@ impl fmt::Display for Error {
             Error::Session { source, .. } => write!(f, "{source}"),
             Error::Typed(source) => write!(f, "{source}"),
             Error::Declined { name, source } => write!(f, "{name:?} was not written: {source}"),
+            Error::ManagedFields(source) => write!(f, "{source}"),
             Error::Discovery(source) => write!(f, "{source}"),
             Error::Retry(source) => write!(f, "{source}"),
             Error::Paging(source) => write!(f, "{source}"),
@@ -375,6 +380,7 @@ impl std::error::Error for Error {
             Error::Session { source, .. } => std::error::Error::source(source),
             Error::Typed(source) => std::error::Error::source(source),
             Error::Declined { source, .. } => source.source(),
+            Error::ManagedFields(source) => std::error::Error::source(source),
             Error::Discovery(source) => std::error::Error::source(source),
             Error::Retry(source) => std::error::Error::source(&**source),
             Error::Paging(source) => std::error::Error::source(source),

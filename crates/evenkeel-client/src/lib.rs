@@ -24,6 +24,7 @@
 //! - [`remote`]: processes in containers and ports of pods, with exec, attach and port-forward.
 //! - `certificates` (feature `certificates`): client certificates that renew themselves.
 //! - [`discovery`]: groups, resources, names and schemas.
+//! - [`managed_fields`]: the fields that a manager applied, and the upgrade from client-side apply.
 //! - Helpers around requests: [`retry`](mod@retry), [`wait`], [`watch`], [`paging`] and [`manifest`].
 //!
 //! # Guarantees
@@ -59,6 +60,7 @@ mod client;
 pub mod config;
 pub mod discovery;
 mod error;
+pub mod managed_fields;
 pub mod manifest;
 pub mod paging;
 pub mod reference;
@@ -77,8 +79,9 @@ mod wire;
 mod write_observer;
 
 pub use api::{
-    Api, ApiRequest, CreateOrUpdate, Deleted, FieldValidation, ListParams, Object, PartialObjectMetadata, Patch,
-    Propagation, Unstructured, VersionMatch, WatchParams, create_or_patch, create_or_update,
+    Api, ApiRequest, Changes, CreateOrPatch, CreateOrUpdate, Deleted, FieldValidation, ListParams, Object, Partial,
+    PartialObjectMetadata, Patch, Patched, Propagation, Unstructured, VersionMatch, WatchParams, create_or_patch,
+    create_or_patch_from, create_or_update,
 };
 pub use client::{Client, ClientBuilder};
 pub use config::Config;

@@ -141,7 +141,7 @@ pub use evenkeel_cache::{
 };
 pub use evenkeel_client::discovery::RestMapper;
 pub use evenkeel_client::{
-    Api, Client, Config, Error, ListParams, PartialObjectMetadata, Patch, Unstructured, WatchParams,
+    Api, Client, Config, Error, ListParams, Partial, PartialObjectMetadata, Patch, Unstructured, WatchParams, apply,
 };
 pub use evenkeel_core::{FieldSelector, LabelSelector, Obj, ObjectKey, ResourceInfo, ResourceVersion};
 pub use evenkeel_queue::{Item, RateLimiter, WorkQueue};

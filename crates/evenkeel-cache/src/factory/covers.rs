@@ -17,7 +17,8 @@ impl InformerFactory {
     /// [`metadata`](Self::metadata).
     ///
     /// A header contains the fields `metadata.name` and `metadata.namespace` only. Terms of a field selector about other fields count
-    /// as matching.
+    /// as matching. An informer with [query parameters](crate::factory::KindOptions::query) covers nothing, because only the
+    /// server knows what they select.
     pub fn covers<K: 'static>(&self, info: &Arc<ResourceInfo>, key: &ObjectKey, object: &Header) -> bool {
         let kind = TypeId::of::<K>();
         let registered = if kind == TypeId::of::<Unstructured>() {
@@ -27,7 +28,11 @@ impl InformerFactory {
         } else {
             Key::Typed(kind)
         };
-        let InformerScope { namespace, labels, fields } = self.inner.settings.scope(&registered, info.namespaced());
+        let scope = self.inner.settings.scope(&registered, info.namespaced());
+        let InformerScope { namespace, labels, fields, query } = scope;
+        if !query.is_empty() {
+            return false;
+        }
         if !namespace.is_empty() && key.namespace().is_some_and(|own| own != namespace) {
             return false;
         }

@@ -1,8 +1,9 @@
 //! [`KindOptions`]: the options of one kind of a factory, with selectors.
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use evenkeel_client::Wire;
+use evenkeel_client::{Query, Wire};
 
 use crate::informer::{InformerOptions, InformerSettings};
 
@@ -24,6 +25,7 @@ pub struct Selection {
     pub(super) namespace: Option<String>,
     pub(super) labels: Option<String>,
     pub(super) fields: Option<String>,
+    pub(super) query: Option<Query>,
     pub(super) wire: Option<Wire>,
 }
 
@@ -43,6 +45,17 @@ impl<K: 'static> InformerOptions<K, Selection> {
     /// Selects objects by field: a text such as `spec.nodeName=n1`, or a [`FieldSelector`](evenkeel_core::FieldSelector).
     pub fn fields(mut self, selector: impl ToString) -> Self {
         self.selection.fields = Some(selector.to_string());
+        self
+    }
+
+    /// Adds an option of newer servers to lists and watches as a query parameter, such as `shardSelector`. An option that has
+    /// a method here, or that the informer sets itself, is an error of every list. The options of a kind replace those of the
+    /// factory.
+    ///
+    /// The factory cannot know which objects such an option selects: a controller does not wait for the informer to show its
+    /// own writes of this kind.
+    pub fn query(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
+        self.selection.query.get_or_insert_default().add(name, value.into());
         self
     }
 
@@ -71,6 +84,7 @@ impl<K: 'static> InformerOptions<K, Selection> {
                 namespace: own.namespace.or_else(|| all.namespace.clone()),
                 labels: own.labels.or_else(|| all.labels.clone()),
                 fields: own.fields.or_else(|| all.fields.clone()),
+                query: own.query.or_else(|| all.query.clone()),
                 wire: own.wire.or(all.wire),
             },
             kind: PhantomData,

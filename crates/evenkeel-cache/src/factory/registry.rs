@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use evenkeel_client::Query;
 use evenkeel_core::{ResourceInfo, Untyped};
 
 use crate::SharedInformer;
@@ -28,6 +29,7 @@ pub(super) struct InformerScope {
     pub(super) namespace: String,
     pub(super) labels: String,
     pub(super) fields: String,
+    pub(super) query: Query,
 }
 
 /// What identifies an informer: there is one for each kind and scope.

@@ -37,20 +37,21 @@ impl Settings {
 
     /// Returns the objects that an informer lists, with selectors in one form.
     pub(super) fn scope(&self, key: &Key, namespaced: bool) -> InformerScope {
-        let Selection { namespace, labels, fields, .. } = self.options(key).selection;
+        let Selection { namespace, labels, fields, query, .. } = self.options(key).selection;
         let (labels, fields) = (labels.unwrap_or_default(), fields.unwrap_or_default());
         InformerScope {
             namespace: namespace.filter(|_| namespaced).unwrap_or_default(),
             // An invalid selector stays as it is: the informer reports it.
             labels: LabelSelector::parse(&labels).map_or(labels, |parsed| parsed.to_string()),
             fields: FieldSelector::parse(&fields).map_or(fields, |parsed| parsed.to_string()),
+            query: query.unwrap_or_default(),
         }
     }
 
     /// Returns a new informer.
     pub(super) fn informer(&self, client: &Client, key: &Key, info: &Arc<ResourceInfo>) -> SharedInformer<Untyped> {
         let (options, selection) = self.options(key).split();
-        let Selection { namespace, labels, fields, wire } = selection;
+        let Selection { namespace, labels, fields, query, wire } = selection;
         let mut api = Api::<Untyped, Any>::of(client, info);
         if let Some(namespace) = &namespace {
             api = api.namespace(namespace);
@@ -61,16 +62,18 @@ impl Settings {
             api = api.wire(wire);
         }
         let (labels, fields) = (labels.unwrap_or_default(), fields.unwrap_or_default());
+        let query = query.unwrap_or_default();
         let mut name = options.settings.name.clone().unwrap_or_else(|| self.name_of(key, info));
         if let Some(widest) = &self.widest {
             name += &narrowed_by(&widest.scope(key, info.namespaced()), &self.scope(key, info.namespaced()));
         }
         match key {
             Key::Typed(_) | Key::Dynamic(_) => {
-                SharedInformer::with_source(ApiSource::new(api).labels(labels).fields(fields), info, options, name)
+                let source = ApiSource::new(api).labels(labels).fields(fields).query(query);
+                SharedInformer::with_source(source, info, options, name)
             }
             Key::Metadata(_) => {
-                let source = ApiSource::new(api.metadata()).labels(labels).fields(fields);
+                let source = ApiSource::new(api.metadata()).labels(labels).fields(fields).query(query);
                 SharedInformer::with_source(source, info, options, name)
             }
         }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use evenkeel_client::api::scope::Scope;
 use evenkeel_client::transport::TransportFault;
-use evenkeel_client::{Api, Error, ListParams, ListStream, WatchEnd, WatchParams, WatchStream, Wire};
+use evenkeel_client::{Api, Error, ListParams, ListStream, Query, WatchEnd, WatchParams, WatchStream, Wire};
 use evenkeel_core::{ResourceInfo, StreamError, Untyped, WatchEvent};
 use futures_core::Stream;
 
@@ -39,6 +39,7 @@ pub struct ApiSource<K, S: Scope> {
     api: Api<K, S>,
     labels: String,
     fields: String,
+    query: Query,
     supports_watch_list: bool,
 }
 
@@ -46,7 +47,7 @@ impl<K, S: Scope> ApiSource<K, S> {
     /// Returns a source of all objects of the `Api`.
     pub fn new(api: Api<K, S>) -> Self {
         let api = for_many(api);
-        ApiSource { api, labels: String::new(), fields: String::new(), supports_watch_list: true }
+        ApiSource { api, labels: String::new(), fields: String::new(), query: Query::new(), supports_watch_list: true }
     }
 
     /// Restricts the source to objects whose labels match; see [`ListParams::labels`].
@@ -58,6 +59,12 @@ impl<K, S: Scope> ApiSource<K, S> {
     /// Restricts the source to objects whose fields match; see [`ListParams::fields`].
     pub fn fields(mut self, selector: impl ToString) -> Self {
         self.fields = selector.to_string();
+        self
+    }
+
+    /// Adds query parameters to lists and watches, such as `shardSelector`; see [`ListParams::query`].
+    pub fn query(mut self, query: Query) -> Self {
+        self.query = query;
         self
     }
 
@@ -74,6 +81,7 @@ impl<K, S: Scope> ApiSource<K, S> {
 
     fn list_params(&self, request: ListRequest) -> ListParams {
         let mut params = ListParams::default().labels(&self.labels).fields(&self.fields).limit(request.limit);
+        params.query = self.query.clone();
         params.continue_token = request.continue_token;
         params.resource_version = request.resource_version;
         // Without a match, a version means one that is not older. Old servers reject the parameter.
@@ -84,10 +92,11 @@ impl<K, S: Scope> ApiSource<K, S> {
     }
 
     fn watch_params(&self, request: WatchRequest) -> WatchParams {
-        let params = WatchParams::from_version(request.resource_version)
+        let mut params = WatchParams::from_version(request.resource_version)
             .labels(&self.labels)
             .fields(&self.fields)
             .timeout(request.timeout);
+        params.query = self.query.clone();
         if request.initial_events { params.initial_events() } else { params }
     }
 }

@@ -6,6 +6,8 @@ use evenkeel_core::Obj;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::changes::{raw_value, wanted_value};
+use super::difference::merge_difference;
 use super::scope::Addressable;
 use super::{Api, Object};
 use crate::error::Error;
@@ -85,9 +87,12 @@ pub(super) fn change<K: Object, M: Mutation>(object: &mut K, mutate: impl FnOnce
 /// it and updates it if that changed it. If another client has created, changed or deleted the object since it was
 /// read, everything is repeated, up to five times: `mutate` may run more than once, each time on a fresh copy.
 ///
-/// An update writes the whole object as `K` knows it. Fields that `K` does not know are lost: for objects that newer
-/// programs write as well, use server-side apply ([`Api::apply`]) or a type that keeps all fields, such as
-/// [`Unstructured`](crate::Unstructured).
+/// An update writes the whole object, with the change of `mutate` laid on what was read: fields that `K` does not know are
+/// kept. Changes to the status of a kind with a status subresource are lost; [`create_or_patch`](crate::create_or_patch)
+/// writes them.
+///
+/// A function that unsets a field which the server sets again writes on every call. After three equal changes of an object in
+/// a row, the client logs a warning with the path of the field.
 ///
 /// `mutate` may return a `Result`; on an error nothing is written: see [`Mutation`].
 ///
@@ -193,23 +198,31 @@ where
         Err(error) if error.is_not_found() => None,
         Err(error) => return Err(error.into()),
     };
+    let (repeated, info) = (api.client.repeated_writes(), &api.info);
     match plan(found, initial, mutate)? {
         PlannedWrite::Create(object) => api.create(&object).await.map(CreateOrUpdate::Created).map_err(|error| {
             let raced = error.is_already_exists() || error.is_conflict();
             AttemptError { error, raced }
         }),
-        PlannedWrite::Update(object) => api.update(&object).await.map(CreateOrUpdate::Updated).map_err(|error| {
-            let raced = error.is_conflict() || error.is_not_found();
-            AttemptError { error, raced }
-        }),
-        PlannedWrite::Keep(object) => Ok(CreateOrUpdate::Unchanged(object)),
+        PlannedWrite::Update { wanted, difference } => {
+            let updated = api.replace(name, &wanted).await.map_err(|error| {
+                let raced = error.is_conflict() || error.is_not_found();
+                AttemptError { error, raced }
+            })?;
+            repeated.record(info, updated.key(), Some(&difference));
+            Ok(CreateOrUpdate::Updated(updated))
+        }
+        PlannedWrite::Keep(object) => {
+            repeated.record(info, object.key(), None);
+            Ok(CreateOrUpdate::Unchanged(object))
+        }
     }
 }
 
 /// The write to make.
 enum PlannedWrite<K> {
     Create(K),
-    Update(K),
+    Update { wanted: Value, difference: Value },
     Keep(Obj<K>),
 }
 
@@ -231,8 +244,12 @@ where
     let mut object = K::clone(&current);
     change(&mut object, mutate)?;
     same_name(&*current, &object)?;
-    // Types of objects need not be comparable, and their maps need not be ordered. Their JSON values are both.
-    Ok(if value(&*current)? == value(&object)? { PlannedWrite::Keep(found) } else { PlannedWrite::Update(object) })
+    let raw = raw_value(&found)?;
+    let wanted = wanted_value(&raw, &*current, &object)?;
+    Ok(match merge_difference(&raw, &wanted) {
+        None => PlannedWrite::Keep(found),
+        Some(difference) => PlannedWrite::Update { wanted, difference },
+    })
 }
 
 pub(super) fn value<K: Object>(object: &K) -> Result<Value, Error> {

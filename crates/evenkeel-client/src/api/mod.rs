@@ -7,19 +7,24 @@ use std::sync::Arc;
 use evenkeel_core::{Obj, ResourceInfo};
 use http::Method;
 use kube_core::Resource;
+use serde_json::Value;
 
 use crate::client::Client;
 use crate::error::Error;
 use crate::rest::{List, ListStream, Path, Request, RequestError, WatchStream};
 use crate::wire::{Negotiation, ResponseShape, Wire};
 
+mod changes;
 mod create_or_patch;
 mod create_or_update;
+mod difference;
 pub mod groups;
 mod object;
 mod params;
+mod partial;
 mod patch;
 mod pods;
+mod repeated_writes;
 mod request;
 mod scale;
 pub mod scope;
@@ -27,14 +32,19 @@ mod special;
 mod subresource;
 mod unstructured;
 
-pub use create_or_patch::create_or_patch;
+pub use changes::{Changes, Patched};
+pub use create_or_patch::{CreateOrPatch, create_or_patch, create_or_patch_from};
 pub use create_or_update::{CreateOrUpdate, Mutation, create_or_update};
 pub use object::Object;
 pub use params::{ListParams, VersionMatch, WatchParams};
+#[doc(hidden)]
+pub use partial::expansion;
+pub use partial::{Accepts, ListField, MapField, Partial};
 pub use patch::Patch;
 pub use pods::{LogStream, Logs, ProxyTarget};
+pub(crate) use repeated_writes::RepeatedWrites;
 pub use request::{ApiRequest, Deleted, FieldValidation, Propagation, verb};
-use request::{read_collection, read_deleted, read_object};
+use request::{read_collection, read_deleted, read_object, read_patched};
 pub use scale::{ScaleApi, Scales};
 use scope::{Addressable, All, Any, Namespaced, Scope, Start};
 pub use subresource::Subresource;
@@ -269,8 +279,18 @@ impl<K, S: Scope> Api<K, S> {
 
     /// Deletes all objects that match, one after the other. Returns the objects that the server returns as deleted or
     /// terminating. Servers reject it across all namespaces.
+    ///
+    /// Options without a field of their own ([`ListParams::query`]) are an error here: a server that does not know one
+    /// ignores it, and would delete more objects than are selected.
     pub fn delete_collection(&self, params: &ListParams) -> ApiRequest<Vec<Obj<K>>, verb::Delete> {
-        let request = params.add_to(self.build_request(Method::DELETE, self.collection(), ResponseShape::Full));
+        let mut request = params.add_to(self.build_request(Method::DELETE, self.collection(), ResponseShape::Full));
+        if !params.query.is_empty() {
+            let problem = format!(
+                "the deletion of a collection has the options {:?}, which a server may ignore: it would delete more objects",
+                params.query
+            );
+            request = request.invalid(RequestError::Invalid { problem });
+        }
         ApiRequest::delete(request, &self.info, read_collection)
     }
 
@@ -311,6 +331,25 @@ impl<K, S: Addressable> Api<K, S> {
     /// Patches an object.
     pub fn patch(&self, name: &str, patch: &Patch) -> ApiRequest<Obj<K>, verb::Patch> {
         self.named(Method::PATCH, name, None).with(|request| add_patch(request, patch))
+    }
+
+    /// Patches an object with the difference between a read of it and a changed value; see [`Patch::merge_from`]. Without a
+    /// difference nothing is sent, and the result is [`Patched::Unchanged`].
+    pub fn patch_changes(&self, changes: &Changes<K>) -> ApiRequest<Patched<K>, verb::Patch> {
+        self.changes_to(None, changes)
+    }
+
+    fn changes_to(&self, subresource: Option<&str>, changes: &Changes<K>) -> ApiRequest<Patched<K>, verb::Patch> {
+        let name = changes.before().key().name();
+        let request = self.request(Method::PATCH, Some(name), subresource, ResponseShape::Metadata);
+        let request = ApiRequest::new(request, &self.info, read_patched);
+        match changes.patch() {
+            None => request.unchanged(Patched::Unchanged(changes.before().clone())),
+            Some(patch) => request.with(|request| match (changes.before().key().namespace(), self.scope.namespace()) {
+                (Some(own), Some(ours)) if own != ours => request.invalid(other_namespace(own, ours)),
+                _ => add_patch(request, &patch),
+            }),
+        }
     }
 
     /// Deletes an object.
@@ -375,6 +414,12 @@ impl<K: Object, S: Addressable> Api<K, S> {
         ApiRequest::new(self.body(request, object), &self.info, read_object)
     }
 
+    /// Replaces an object by this JSON, which names it.
+    fn replace(&self, name: &str, object: &Value) -> ApiRequest<Obj<K>, verb::Write> {
+        let request = self.request(Method::PUT, Some(name), None, ResponseShape::Full).value(object);
+        ApiRequest::new(request, &self.info, read_object)
+    }
+
     /// Sets the body of a request, if the object's namespace matches.
     fn body(&self, request: Request, object: &K) -> Request {
         self.check_namespace(request, object).value(object)
@@ -382,10 +427,7 @@ impl<K: Object, S: Addressable> Api<K, S> {
 
     fn check_namespace(&self, request: Request, object: &K) -> Request {
         match (object.namespace(), self.scope.namespace()) {
-            (Some(own), Some(ours)) if own != ours && !ours.is_empty() => {
-                let problem = format!("the object is in namespace {own:?}, the request is for namespace {ours:?}");
-                request.invalid(RequestError::Invalid { problem })
-            }
+            (Some(own), Some(ours)) if own != ours && !ours.is_empty() => request.invalid(other_namespace(&own, ours)),
             _ => request,
         }
     }
@@ -393,7 +435,10 @@ impl<K: Object, S: Addressable> Api<K, S> {
 
 impl<K, S: Addressable> Api<K, S> {
     /// Applies fields of an object and takes ownership of them (server-side apply). Creates the object if it does not
-    /// exist. `fields` is an object with the fields that `field_manager` owns, and without `managedFields`.
+    /// exist. `fields` is an object with the fields that `field_manager` owns, and without `managedFields`. An empty
+    /// `field_manager` is that of the client ([`Client::with_field_manager`]).
+    ///
+    /// `fields` is borrowed and never changed: it can be applied again.
     ///
     /// A field that another manager owns with another value is a conflict, unless [`ApiRequest::force`] is called.
     pub fn apply<T: Object + ?Sized>(
@@ -417,9 +462,21 @@ impl<K, S: Addressable> Api<K, S> {
                 let problem = "an object with managedFields cannot be applied: remove them first".to_owned();
                 return request.invalid(RequestError::Invalid { problem });
             }
-            add_patch(request, &Patch::apply(fields)).query("fieldManager", field_manager)
+            let default = || self.client.write_defaults()?.field_manager.as_deref();
+            match Some(field_manager).filter(|name| !name.is_empty()).or_else(default) {
+                Some(manager) => add_patch(request, &Patch::apply(fields)).query("fieldManager", manager),
+                None => {
+                    let problem = "an apply needs a field manager: pass one, or use `Client::with_field_manager`";
+                    request.invalid(RequestError::Invalid { problem: problem.to_owned() })
+                }
+            }
         })
     }
+}
+
+fn other_namespace(own: &str, ours: &str) -> RequestError {
+    let problem = format!("the object is in namespace {own:?}, the request is for namespace {ours:?}");
+    RequestError::Invalid { problem }
 }
 
 fn add_patch(request: Request, patch: &Patch) -> Request {

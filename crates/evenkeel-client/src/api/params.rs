@@ -1,8 +1,9 @@
 //! Options of lists and watches.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::rest::Request;
+use crate::rest::{Query, Request, RequestError};
 
 /// Options of a list.
 ///
@@ -28,6 +29,8 @@ pub struct ListParams {
     pub version_match: Option<VersionMatch>,
     /// The timeout on the server.
     pub timeout: Option<Duration>,
+    /// Options without a field here; see [`query`](Self::query).
+    pub query: Query,
 }
 
 /// How the resource version of a list is matched.
@@ -95,7 +98,24 @@ impl ListParams {
         self
     }
 
+    /// Adds an option of newer servers, such as `shardSelector`, as a query parameter. An option that has a field here is an
+    /// error when the request is sent: use the field.
+    ///
+    /// Servers ignore options that they do not know, so the list may contain more than was selected.
+    ///
+    /// ```
+    /// use evenkeel_client::ListParams;
+    ///
+    /// let half = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')";
+    /// let params = ListParams::default().query("shardSelector", half);
+    /// ```
+    pub fn query(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
+        self.query.add(name, value.into());
+        self
+    }
+
     pub(crate) fn add_to(&self, request: Request) -> Request {
+        let request = other_options(request, &self.query);
         let request = select(request, &self.label_selector, &self.field_selector);
         let request = if self.limit == 0 { request } else { request.query("limit", self.limit.to_string()) };
         let request = text(request, "continue", &self.continue_token);
@@ -129,6 +149,8 @@ pub struct WatchParams {
     /// Whether the watch starts with all existing objects, followed by a bookmark that marks the end of the initial
     /// list (WatchList).
     pub initial_events: bool,
+    /// Options without a field here; see [`query`](Self::query).
+    pub query: Query,
 }
 
 impl Default for WatchParams {
@@ -140,6 +162,7 @@ impl Default for WatchParams {
             timeout: None,
             bookmarks: true,
             initial_events: false,
+            query: Query::new(),
         }
     }
 }
@@ -180,8 +203,14 @@ impl WatchParams {
         self
     }
 
+    /// Adds an option of newer servers as a query parameter; see [`ListParams::query`].
+    pub fn query(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
+        self.query.add(name, value.into());
+        self
+    }
+
     pub(crate) fn add_to(&self, request: Request) -> Request {
-        let request = request.query("watch", "true");
+        let request = other_options(request, &self.query).query("watch", "true");
         let request = select(request, &self.label_selector, &self.field_selector);
         let request = text(request, "resourceVersion", &self.resource_version);
         let request = if self.bookmarks { request.query("allowWatchBookmarks", "true") } else { request };
@@ -193,6 +222,33 @@ impl WatchParams {
             request
         };
         seconds(request, self.timeout)
+    }
+}
+
+/// The options that have a field or a method of their own, of lists and of watches.
+const OWN_OPTIONS: [&str; 10] = [
+    "allowWatchBookmarks",
+    "continue",
+    "fieldSelector",
+    "labelSelector",
+    "limit",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "timeoutSeconds",
+    "watch",
+];
+
+/// Adds options without a field.
+fn other_options(request: Request, query: &Query) -> Request {
+    let names = query.names();
+    match names.iter().find(|name| OWN_OPTIONS.contains(name)) {
+        None if names.is_empty() => request,
+        None => request.params(query.clone()),
+        Some(name) => {
+            let problem = format!("the option {name:?} of a list or watch has a field of its own: set that instead");
+            request.invalid(RequestError::Invalid { problem })
+        }
     }
 }
 

@@ -17,6 +17,9 @@ use crate::rest::RequestError;
 /// let scale = Patch::json(&json!([{"op": "replace", "path": "/spec/replicas", "value": 3}]));
 /// ```
 ///
+/// [`merge_from`](Self::merge_from), [`strategic_from`](Self::strategic_from) and [`json_from`](Self::json_from) compute one
+/// from two states of an object.
+///
 /// `Debug` shows the size of the patch, never its content: it may contain a Secret.
 #[derive(Clone)]
 pub struct Patch {
@@ -45,6 +48,16 @@ impl Patch {
     /// [`Api::apply`](super::Api::apply) takes one.
     pub fn apply<T: Serialize + ?Sized>(fields: &T) -> Self {
         Self::new("application/apply-patch+yaml", fields)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> Option<Bytes> {
+        self.body.as_ref().ok().cloned()
+    }
+
+    /// A patch that cannot be sent.
+    pub(super) fn invalid(error: RequestError) -> Self {
+        Patch { media_type: "application/merge-patch+json", body: Err(error) }
     }
 
     fn new<T: Serialize + ?Sized>(media_type: &'static str, value: &T) -> Self {

@@ -11,6 +11,7 @@ use k8s_openapi::api::policy::v1::Eviction;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta};
 use serde::de::DeserializeOwned;
 
+use super::changes::Patched;
 use crate::error::Error;
 use crate::rest::{Request, Response};
 
@@ -24,6 +25,8 @@ pub struct ApiRequest<T, V> {
     info: Arc<ResourceInfo>,
     read: Read<T>,
     delete: Option<Box<DeleteBody>>,
+    /// The result without a request, if there is nothing to write.
+    unchanged: Option<T>,
     verb: PhantomData<fn() -> V>,
 }
 
@@ -85,6 +88,16 @@ pub enum FieldValidation {
     Strict,
 }
 
+impl FieldValidation {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            FieldValidation::Ignore => "Ignore",
+            FieldValidation::Warn => "Warn",
+            FieldValidation::Strict => "Strict",
+        }
+    }
+}
+
 /// What happens to the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
@@ -107,7 +120,13 @@ pub enum Deleted<K> {
 
 impl<T, V> ApiRequest<T, V> {
     pub(super) fn new(request: Request, info: &Arc<ResourceInfo>, read: Read<T>) -> Self {
-        ApiRequest { request, info: Arc::clone(info), read, delete: None, verb: PhantomData }
+        ApiRequest { request, info: Arc::clone(info), read, delete: None, unchanged: None, verb: PhantomData }
+    }
+
+    /// Makes the request return this value without sending anything.
+    pub(super) fn unchanged(mut self, result: T) -> Self {
+        self.unchanged = Some(result);
+        self
     }
 
     /// Writes the underlying request: a query parameter, a header, a timeout.
@@ -123,14 +142,23 @@ impl<T, V> ApiRequest<T, V> {
 
     /// Sends the request and returns the response without decoding it, with its status and headers.
     pub async fn send(self) -> Result<Response, Error> {
-        let request = match self.delete.map(|body| *body) {
-            None => self.request,
-            Some(DeleteBody { options, evicted: None }) => self.request.value(&options),
+        let is_dry_run = self.request.client().is_dry_run();
+        let this = if is_dry_run { self.dry_delete() } else { self };
+        let request = match this.delete.map(|body| *body) {
+            None => this.request,
+            Some(DeleteBody { options, evicted: None }) => this.request.value(&options),
             Some(DeleteBody { options, evicted: Some(metadata) }) => {
-                self.request.value(&Eviction { metadata, delete_options: Some(options) })
+                this.request.value(&Eviction { metadata, delete_options: Some(options) })
             }
         };
         request.send().await
+    }
+
+    /// Makes a delete a dry run; has no effect on other verbs.
+    fn dry_delete(mut self) -> Self {
+        let Some(body) = &mut self.delete else { return self };
+        body.options.dry_run = Some(vec!["All".into()]);
+        self.with(Request::dry_run_body)
     }
 }
 
@@ -147,19 +175,16 @@ impl<T, V: verb::Writes> ApiRequest<T, V> {
         self.query("dryRun", "All")
     }
 
-    /// Sets the field manager. The server derives it from the user agent otherwise.
+    /// Sets the field manager. Otherwise it is the client's ([`Client::with_field_manager`](crate::Client::with_field_manager)),
+    /// or the server derives it from the user agent.
     pub fn field_manager(self, name: impl Into<String>) -> Self {
         self.query("fieldManager", name)
     }
 
-    /// Sets what the server does with unknown fields.
+    /// Sets what the server does with unknown fields. Otherwise it is the client's
+    /// ([`Client::with_field_validation`](crate::Client::with_field_validation)), or the server's default.
     pub fn field_validation(self, validation: FieldValidation) -> Self {
-        let validation = match validation {
-            FieldValidation::Ignore => "Ignore",
-            FieldValidation::Warn => "Warn",
-            FieldValidation::Strict => "Strict",
-        };
-        self.query("fieldValidation", validation)
+        self.query("fieldValidation", validation.as_str())
     }
 }
 
@@ -229,17 +254,21 @@ impl<T> ApiRequest<T, verb::Delete> {
 
     /// Runs all checks on the server and deletes nothing.
     pub fn dry_run(self) -> Self {
-        self.options(|options| options.dry_run = Some(vec!["All".into()])).with(Request::without_effect)
+        self.dry_delete()
     }
 }
 
-impl<T: 'static, V: 'static> IntoFuture for ApiRequest<T, V> {
+impl<T: Send + 'static, V: 'static> IntoFuture for ApiRequest<T, V> {
     type Output = Result<T, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let (info, read) = (Arc::clone(&self.info), self.read);
-        Box::pin(async move { read(self.send().await?, &info) })
+        let mut this = self;
+        if let Some(result) = this.unchanged.take() {
+            return Box::pin(std::future::ready(Ok(result)));
+        }
+        let (info, read) = (Arc::clone(&this.info), this.read);
+        Box::pin(async move { read(this.send().await?, &info) })
     }
 }
 
@@ -251,6 +280,10 @@ impl<T, V> fmt::Debug for ApiRequest<T, V> {
 
 pub(super) fn read_object<K>(response: Response, info: &Arc<ResourceInfo>) -> Result<Obj<K>, Error> {
     response.object(info)
+}
+
+pub(super) fn read_patched<K>(response: Response, info: &Arc<ResourceInfo>) -> Result<Patched<K>, Error> {
+    response.object(info).map(Patched::Updated)
 }
 
 pub(super) fn read_json<T: DeserializeOwned>(response: Response, _: &Arc<ResourceInfo>) -> Result<T, Error> {

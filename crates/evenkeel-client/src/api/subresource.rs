@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::request::{ApiRequest, read_json, verb};
 use super::scope::{Addressable, Scope};
-use super::{Api, Object, Patch, Representation, add_patch};
+use super::{Api, Changes, Object, Patch, Patched, Representation, add_patch};
 use crate::rest::RequestError;
 use crate::wire::ResponseShape;
 
@@ -59,6 +59,12 @@ impl<T, S: Addressable> Subresource<T, S> {
     /// Patches the subresource.
     pub fn patch(&self, name: &str, patch: &Patch) -> ApiRequest<Obj<T>, verb::Patch> {
         self.api.named(Method::PATCH, name, Some(&self.subresource)).with(|request| add_patch(request, patch))
+    }
+
+    /// Patches the subresource with the difference between a read of the object and a changed value; see
+    /// [`Api::patch_changes`].
+    pub fn patch_changes(&self, changes: &Changes<T>) -> ApiRequest<Patched<T>, verb::Patch> {
+        self.api.changes_to(Some(&self.subresource), changes)
     }
 
     /// Applies fields of the subresource and takes ownership of them; see [`Api::apply`].

@@ -49,6 +49,10 @@ impl Payload {
         matches!(self, Payload::Bytes(_) | Payload::Protobuf(_))
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Payload::Bytes(bytes) if bytes.is_empty())
+    }
+
     /// Returns the body, and its content type if the request's headers do not contain it.
     fn take(&self, codec: Codec) -> Result<(Body, Option<HeaderValue>), RequestError> {
         match self {

@@ -36,6 +36,7 @@ mod throttle;
 mod type_meta;
 mod url_template;
 mod warnings;
+mod write_defaults;
 
 pub use error::RequestError;
 pub use list::{List, ListStream};
@@ -50,6 +51,7 @@ pub use stream::{ByteStream, Lines, WatchEnd, WatchStream};
 pub(crate) use throttle::ThrottleLog;
 pub use throttle::{RateLimiter, WouldExceedDeadline};
 pub use warnings::{IgnoreWarnings, LogWarnings, Warning, WarningHandler, WriteWarnings, set_default_warning_handler};
+pub(crate) use write_defaults::WriteDefaults;
 
 #[cfg(test)]
 mod tests;

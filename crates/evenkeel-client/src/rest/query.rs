@@ -11,7 +11,7 @@ use evenkeel_core::duration;
 /// They are sorted by name in the URL; values of the same name keep their order. Every value is escaped.
 ///
 /// `Debug` shows names only: continue tokens and selectors may be confidential.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Query {
     pairs: Vec<(Cow<'static, str>, Cow<'static, str>)>,
 }
@@ -57,6 +57,12 @@ impl Query {
     /// Returns the first value of this name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.pairs.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
+    }
+
+    /// Sets a parameter, replacing all its values.
+    pub(crate) fn replace(&mut self, name: &'static str, value: &'static str) {
+        self.pairs.retain(|(key, _)| key != name);
+        self.pairs.push((name.into(), value.into()));
     }
 
     /// Adds the parameters of an encoded query.

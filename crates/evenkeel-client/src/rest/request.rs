@@ -30,6 +30,7 @@ use super::stream::{ByteStream, WatchStream};
 use super::type_meta::type_meta;
 use super::url_template::UrlTemplate;
 use super::warnings::WarningHandler;
+use super::write_defaults::WriteRequest;
 use crate::auth::is_secret;
 use crate::client::Client;
 use crate::error::{Error, RequestName};
@@ -86,6 +87,8 @@ pub struct Request {
     invalid_send: Option<RequestError>,
     /// The write that the request makes, if the client has write observers.
     write: Option<Box<PendingWrite>>,
+    /// Whether the body states that the request is a dry run.
+    has_dry_run_body: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +126,7 @@ impl Request {
             invalid,
             invalid_send,
             write,
+            has_dry_run_body: false,
         }
     }
 
@@ -132,9 +136,10 @@ impl Request {
         self
     }
 
-    /// Marks the request as a dry run, which is not reported to write observers.
-    pub(crate) fn without_effect(mut self) -> Self {
+    /// Marks the request as a dry run by its body, which is not reported to write observers.
+    pub(crate) fn dry_run_body(mut self) -> Self {
         self.write = None;
+        self.has_dry_run_body = true;
         self
     }
 
@@ -263,7 +268,8 @@ impl Request {
             Ok(response)
         });
         let outcome = outcome.await;
-        if let Some(write) = self.write.as_deref().filter(|_| self.query.get("dryRun").is_none_or(str::is_empty)) {
+        let is_dry_run = self.client.is_dry_run() || self.query.get("dryRun").is_some_and(|value| !value.is_empty());
+        if let Some(write) = self.write.as_deref().filter(|_| !is_dry_run) {
             write.report(&self.headers, outcome.as_ref());
         }
         outcome
@@ -414,9 +420,24 @@ impl Request {
     }
 
     fn uri(&self, limit: Option<Duration>) -> Result<Uri, RequestError> {
-        let url = self.query.url(self.name.path(), limit.map(|limit| ("timeout", duration::to_text(limit))));
+        let query = self.completed_query()?;
+        let url = query.url(self.name.path(), limit.map(|limit| ("timeout", duration::to_text(limit))));
         Uri::try_from(url)
             .map_err(|error| RequestError::Invalid { problem: format!("the request's URL is invalid: {error}") })
+    }
+
+    /// Returns the query with the client's defaults of writes.
+    fn completed_query(&self) -> Result<Cow<'_, Query>, RequestError> {
+        let Some(defaults) = self.client.write_defaults().filter(|_| !self.proxied) else {
+            return Ok(Cow::Borrowed(&self.query));
+        };
+        let media_type = self.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+        let request = WriteRequest {
+            method: self.name.method(),
+            is_apply: media_type.is_some_and(|media_type| media_type.starts_with(b"application/apply-patch+")),
+            has_other_body: !self.has_dry_run_body && !self.payload.is_empty(),
+        };
+        defaults.complete(request, &self.query)
     }
 
     fn span(&self) -> Span {

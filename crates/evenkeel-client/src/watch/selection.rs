@@ -1,5 +1,6 @@
 //! [`Selection`]: the objects of an [`Api`] that match selectors, to list and to watch.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -10,7 +11,7 @@ use super::retry_watcher::WatchSource;
 use crate::api::scope::{Addressable, Scope};
 use crate::api::{Api, ListParams, WatchParams};
 use crate::error::Error;
-use crate::rest::{List, RequestError, WatchStream};
+use crate::rest::{List, Query, RequestError, WatchStream};
 use crate::wait::ListSource;
 
 /// The objects of an [`Api`]: all of them, or those that match selectors. The source of a
@@ -35,12 +36,13 @@ pub struct Selection<K, S> {
     api: Api<K, S>,
     labels: String,
     fields: String,
+    query: Query,
 }
 
 impl<K, S: Scope> Selection<K, S> {
     /// Selects all objects of an API.
     pub fn of(api: &Api<K, S>) -> Self {
-        Selection { api: api.clone(), labels: String::new(), fields: String::new() }
+        Selection { api: api.clone(), labels: String::new(), fields: String::new(), query: Query::new() }
     }
 
     /// Sets the label selector; see [`ListParams::labels`].
@@ -52,6 +54,12 @@ impl<K, S: Scope> Selection<K, S> {
     /// Sets the field selector; see [`ListParams::fields`].
     pub fn fields(mut self, selector: impl ToString) -> Self {
         self.fields = selector.to_string();
+        self
+    }
+
+    /// Adds an option of newer servers to lists and watches; see [`ListParams::query`].
+    pub fn query(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
+        self.query.add(name, value.into());
         self
     }
 }
@@ -76,7 +84,8 @@ impl<K: 'static, S: Scope> WatchSource<K> for Selection<K, S> {
     type Watching = Boxed<WatchStream<K>>;
 
     fn watch(&self, from: &ResourceVersion) -> Self::Watching {
-        let params = WatchParams::from_version(from.as_str()).labels(&self.labels).fields(&self.fields);
+        let mut params = WatchParams::from_version(from.as_str()).labels(&self.labels).fields(&self.fields);
+        params.query = self.query.clone();
         let api = self.api.clone();
         Box::pin(async move { api.watch(&params).await })
     }
@@ -86,7 +95,8 @@ impl<K: 'static, S: Scope> ListSource<K> for Selection<K, S> {
     type Listing = Boxed<List<K>>;
 
     fn list(&self) -> Self::Listing {
-        let params = ListParams::default().labels(&self.labels).fields(&self.fields);
+        let mut params = ListParams::default().labels(&self.labels).fields(&self.fields);
+        params.query = self.query.clone();
         let api = self.api.clone();
         Box::pin(async move { api.list(&params).await })
     }
@@ -94,7 +104,8 @@ impl<K: 'static, S: Scope> ListSource<K> for Selection<K, S> {
 
 impl<K, S: Scope> Clone for Selection<K, S> {
     fn clone(&self) -> Self {
-        Selection { api: self.api.clone(), labels: self.labels.clone(), fields: self.fields.clone() }
+        let Selection { api, labels, fields, query } = self;
+        Selection { api: api.clone(), labels: labels.clone(), fields: fields.clone(), query: query.clone() }
     }
 }
 
@@ -104,6 +115,7 @@ impl<K, S: Scope> fmt::Debug for Selection<K, S> {
             .field("api", &self.api)
             .field("labels", &self.labels)
             .field("fields", &self.fields)
+            .field("query", &self.query)
             .finish()
     }
 }

@@ -20,3 +20,4 @@ mod requests;
 mod scales;
 mod send;
 mod write_observer;
+mod writes;

@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
 
 /// A request as it arrived.
-struct Note {
-    method: Method,
-    url: String,
+pub(super) struct Note {
+    pub(super) method: Method,
+    pub(super) url: String,
     headers: http::HeaderMap,
-    body: Value,
+    pub(super) body: Value,
 }
 
 impl Note {
@@ -32,27 +32,27 @@ impl Note {
 
 /// Responds with the same code and body, and records requests.
 #[derive(Clone)]
-struct Notebook {
+pub(super) struct Notebook {
     notes: Arc<Mutex<Vec<Note>>>,
     code: u16,
     answer: Value,
 }
 
 impl Notebook {
-    fn new(code: u16, answer: Value) -> Self {
+    pub(super) fn new(code: u16, answer: Value) -> Self {
         Notebook { notes: Arc::default(), code, answer }
     }
 
-    fn client(&self) -> Client {
+    pub(super) fn client(&self) -> Client {
         Client::from_service(self.clone())
     }
 
     /// Takes the last request.
-    fn last(&self) -> Note {
+    pub(super) fn last(&self) -> Note {
         self.notes.lock().unwrap().pop().unwrap()
     }
 
-    fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.notes.lock().unwrap().len()
     }
 }

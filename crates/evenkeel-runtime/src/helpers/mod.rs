@@ -4,7 +4,8 @@
 //!   runs cleanups before an object is deleted.
 //! - Owners: [`set_controller_reference`], [`set_owner_reference`], [`remove_owner_reference`], [`is_controlled_by`].
 //! - Conditions: [`set_condition`], [`remove_condition`], [`find_condition`], [`is_condition_true`].
-//! - Writes: [`create_or_update`] and [`create_or_patch`]. Server-side apply needs no helper: it is
+//! - Writes: [`create_or_update`], [`create_or_patch`], and [`create_or_patch_from`], which starts from a cached object.
+//!   [`Patch::merge_from`](evenkeel_client::Patch::merge_from) makes a patch of two states of an object. Server-side apply is
 //!   [`Api::apply`](evenkeel_client::Api::apply) with [`force`](evenkeel_client::ApiRequest::force), also of
 //!   [`Api::status`](evenkeel_client::Api::status).
 //! - Retries: [`retry_on_conflict`]. Waits: [`wait_for`], with [conditions](evenkeel_client::wait::conditions).
@@ -28,4 +29,6 @@ pub use owners::{
     OwnerError, controller_of, is_controlled_by, remove_owner_reference, set_controller_reference, set_owner_reference,
 };
 
-pub use evenkeel_client::{CreateOrUpdate, create_or_patch, create_or_update, retry_on_conflict, wait_for};
+pub use evenkeel_client::{
+    CreateOrPatch, CreateOrUpdate, create_or_patch, create_or_patch_from, create_or_update, retry_on_conflict, wait_for,
+};

@@ -203,3 +203,36 @@ async fn written_objects_can_be_read_back() {
     let read = maps.at_least(&written.version()).await.unwrap().require(written.key()).unwrap();
     assert_eq!(read.typed().unwrap().data.as_ref().unwrap()["k"], "mine");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_can_have_options_of_newer_servers() {
+    let (server, client) = server().await;
+    let informers = InformerFactory::builder(&client)
+        .configure::<ConfigMap>(|maps| maps.namespace("other").query("newOption", "some value"))
+        .build();
+    let maps = informers.lister::<ConfigMap>();
+    let _running = informers.start();
+    informers.wait_for_sync().await.unwrap();
+    settle().await;
+    let asked = asked(&server, "/configmaps");
+    assert!(!asked.is_empty() && asked.iter().all(|path| path.contains("newOption=some+value")), "{asked:?}");
+
+    // Only the server knows what the option selects.
+    let header = maps.get(&ObjectKey::namespaced("other", "c")).unwrap();
+    assert!(!informers.covers::<ConfigMap>(header.resource(), header.key(), &header));
+    assert!(factory(&client).covers::<ConfigMap>(header.resource(), header.key(), &header));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_option_that_the_informer_sets_itself_is_an_error() {
+    let (_server, client) = server().await;
+    let informers =
+        InformerFactory::builder(&client).configure::<ConfigMap>(|maps| maps.query("labelSelector", "a=b")).build();
+    let maps = informers.of::<ConfigMap>();
+    let _running = informers.start();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let status = maps.status();
+    assert!(!maps.has_synced());
+    let text = format!("{status:?}");
+    assert!(text.contains("labelSelector") && text.contains("field of its own"), "{text}");
+}

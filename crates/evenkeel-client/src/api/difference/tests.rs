@@ -17,7 +17,7 @@ fn merged(mut target: Value, patch: &Value) -> Value {
 }
 
 #[test]
-fn the_difference_makes_one_value_the_other() {
+fn wrh_001_the_merge_patch_makes_one_value_the_other() {
     let values = [
         json!({}),
         json!({"a": 1}),
@@ -27,11 +27,101 @@ fn the_difference_makes_one_value_the_other() {
     ];
     for before in &values {
         for after in &values {
-            match difference(before, after) {
+            match merge_difference(before, after) {
                 None => assert_eq!(before, after),
                 Some(patch) => assert_eq!(&merged(before.clone(), &patch), after, "{before} {patch}"),
             }
         }
     }
-    assert_eq!(difference(&values[1], &values[1]), None);
+    assert_eq!(merge_difference(&values[1], &values[1]), None);
+}
+
+#[test]
+fn wrh_001_lists_are_replaced_and_missing_members_are_null() {
+    let (before, after) = (json!({"a": [1, 2], "b": {"c": 1, "d": 2}}), json!({"a": [2], "b": {"d": 2}}));
+    assert_eq!(merge_difference(&before, &after), Some(json!({"a": [2], "b": {"c": null}})));
+}
+
+#[test]
+fn wrh_004_a_change_keeps_what_the_type_lacks_wherever_it_is() {
+    // `x` is unknown to the type, which writes an empty `e` that the object did not have.
+    let raw =
+        json!({"x": 1, "spec": {"x": 2, "n": 1, "items": [{"name": "a", "x": 3}, {"name": "b", "v": 1, "x": 4}]}});
+    let before = json!({"e": [], "spec": {"n": 1, "items": [{"name": "a"}, {"name": "b", "v": 1}]}});
+    assert_eq!(overlay(&raw, &before, &before), raw);
+
+    let mut after = before.clone();
+    after["spec"]["n"] = json!(2);
+    let wanted = overlay(&raw, &before, &after);
+    assert_eq!(merge_difference(&raw, &wanted), Some(json!({"spec": {"n": 2}})));
+
+    // Items that are moved, changed and inserted keep their unknown members.
+    after["spec"]["items"] = json!([{"name": "new"}, {"name": "b", "v": 2}, {"name": "a"}]);
+    let wanted = overlay(&raw, &before, &after);
+    let items = json!([{"name": "new"}, {"name": "b", "v": 2, "x": 4}, {"name": "a", "x": 3}]);
+    assert_eq!(merge_difference(&raw, &wanted), Some(json!({"spec": {"n": 2, "items": items}})));
+}
+
+#[test]
+fn wrh_004_items_without_an_identity_keep_their_places() {
+    let raw = json!([{"v": 1, "x": 1}, {"v": 1, "x": 2}]);
+    let before = json!([{"v": 1}, {"v": 1}]);
+    assert_eq!(overlay(&raw, &before, &json!([{"v": 1}, {"v": 2}])), json!([{"v": 1, "x": 1}, {"v": 2, "x": 2}]));
+    assert_eq!(overlay(&raw, &before, &json!([{"v": 1}])), json!([{"v": 1, "x": 1}]));
+    assert_eq!(overlay(&raw, &before, &json!("other")), json!("other"));
+}
+
+#[test]
+fn wrh_005_a_strategic_patch_merges_lists_by_their_keys() {
+    let types = MergeType::of_kind("v1", "Pod").unwrap();
+    let container = |name: &str, image: &str| json!({"name": name, "image": image});
+    let before = json!({
+        "metadata": {"finalizers": ["a", "b"]},
+        "spec": {"containers": [container("x", "1"), container("y", "1")], "tolerations": [{"key": "t"}], "nodeName": "n"},
+    });
+    let mut after = before.clone();
+    assert_eq!(strategic_difference(&before, &after, types), None);
+    after["metadata"]["finalizers"] = json!(["b", "c"]);
+    after["spec"] = json!({"containers": [container("z", "1"), container("x", "2")], "tolerations": []});
+    let expected = json!({
+        "metadata": {
+            "finalizers": ["c"],
+            "$deleteFromPrimitiveList/finalizers": ["a"],
+            "$setElementOrder/finalizers": ["b", "c"],
+        },
+        "spec": {
+            "containers": [container("z", "1"), {"name": "x", "image": "2"}, {"$patch": "delete", "name": "y"}],
+            "$setElementOrder/containers": [{"name": "z"}, {"name": "x"}],
+            "tolerations": [],
+            "nodeName": null,
+        },
+    });
+    assert_eq!(strategic_difference(&before, &after, types), Some(expected));
+}
+
+#[test]
+fn wrh_005_a_list_without_unique_merge_keys_is_replaced() {
+    let types = MergeType::of_kind("v1", "Pod").unwrap();
+    let pod = |ports: Value| json!({"spec": {"containers": [{"name": "a", "ports": ports}]}});
+    let dns = json!({"containerPort": 53, "protocol": "UDP"});
+    let before = pod(json!([dns]));
+    let after = pod(json!([dns, {"containerPort": 53, "protocol": "TCP"}]));
+    let patch = strategic_difference(&before, &after, types).unwrap();
+    let ports = &patch["spec"]["containers"][0]["ports"];
+    assert_eq!(ports[2], json!({"$patch": "replace"}));
+    assert_eq!(ports.as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn wrh_001_a_json_patch_has_one_operation_per_member() {
+    let before = json!({"a/b": {"c~": 1, "d": [1]}, "e": 1, "f": null});
+    let after = json!({"a/b": {"c~": 2, "d": [1, 2]}, "g": {"h": null}, "f": null});
+    let expected = json!([
+        {"op": "remove", "path": "/e"},
+        {"op": "replace", "path": "/a~1b/c~0", "value": 2},
+        {"op": "replace", "path": "/a~1b/d", "value": [1, 2]},
+        {"op": "add", "path": "/g", "value": {"h": null}},
+    ]);
+    assert_eq!(json_difference(&before, &after), Some(expected));
+    assert_eq!(json_difference(&before, &before), None);
 }

@@ -29,12 +29,12 @@ async fn co_022_create_or_patch_creates_patches_and_leaves_alone() {
         deployment.status.get_or_insert_default().ready_replicas = Some(2);
     };
     let created = create_or_patch(&deployments, &deployment("web"), three).await.unwrap();
-    assert!(matches!(created, CreateOrUpdate::Created(_)), "{created:?}");
+    assert!(matches!(created, CreateOrPatch::Created(_)), "{created:?}");
     let ready =
         |object: &Obj<Deployment>| object.path("status.readyReplicas").unwrap().and_then(|value| value.as_i64());
     assert_eq!(ready(created.object()), Some(2), "the status was written as well");
     let same = create_or_patch(&deployments, &deployment("web"), three).await.unwrap();
-    assert!(matches!(same, CreateOrUpdate::Unchanged(_)), "{same:?}");
+    assert!(matches!(same, CreateOrPatch::Unchanged(_)), "{same:?}");
     assert_eq!(same.object().resource_version(), created.object().resource_version());
     let initial = deployment("web");
     let updated = create_or_patch(&deployments, &initial, |deployment| {
@@ -42,7 +42,7 @@ async fn co_022_create_or_patch_creates_patches_and_leaves_alone() {
         deployment.status = None;
     });
     let updated = updated.await.unwrap();
-    assert!(matches!(updated, CreateOrUpdate::Updated(_)), "{updated:?}");
+    assert!(matches!(updated, CreateOrPatch::UpdatedStatus(_)), "{updated:?}");
     let object = deployments.get("web").await.unwrap();
     assert_eq!((object.label("tier"), ready(&object)), (Some("front"), None));
     assert_eq!(object.path("spec.replicas").unwrap().and_then(|value| value.as_i64()), Some(3));
@@ -67,7 +67,7 @@ async fn co_022_create_or_patch_retries_after_a_conflict() {
         maps.patch("a", &Patch::merge(&json!({"data": {"size": "large"}}))).await
     };
     let (done, other) = tokio::join!(done, other);
-    let (CreateOrUpdate::Updated(map), Ok(_)) = (done.unwrap(), other) else { panic!() };
+    let (CreateOrPatch::Updated(map), Ok(_)) = (done.unwrap(), other) else { panic!() };
     assert_eq!(runs.load(Ordering::Relaxed), 2);
     assert_eq!(map.path("data").unwrap().unwrap().json(), r#"{"colour":"blue","size":"large"}"#);
 
@@ -102,7 +102,7 @@ async fn co_022_an_object_of_another_controller_is_not_changed() {
     let done = create_or_update(&maps, &named("child"), |map| own(map, &owner)).await.unwrap();
     assert!(matches!(done, CreateOrUpdate::Created(_)));
     let done = create_or_patch(&maps, &named("child"), |map| own(map, &owner)).await.unwrap();
-    assert!(matches!(done, CreateOrUpdate::Unchanged(_)));
+    assert!(matches!(done, CreateOrPatch::Unchanged(_)));
 
     let error = create_or_update(&maps, &named("child"), |map| own(map, &other)).await.unwrap_err();
     let Error::Declined { name, source } = &error else { panic!("{error:?}") };
