@@ -36,6 +36,7 @@
 //! - [`inspect`]: a web page that shows informers and queues live.
 //! - [`helpers`]: finalizers, owner references, conditions, and writes of differences.
 //! - [`testing`]: waits for the effects of a controller.
+//! - [`tls`]: TLS of servers, with certificates that are reloaded.
 //!
 //! # Guarantees
 //!
@@ -48,7 +49,7 @@
 //!
 //! # Missing features
 //!
-//! Webhooks, several clusters in one manager, and sharding.
+//! Several clusters in one manager, and sharding.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
@@ -61,10 +62,15 @@ pub mod events;
 pub mod health;
 pub mod helpers;
 pub mod inspect;
+#[cfg(feature = "internals")]
+pub mod internals;
 pub mod manager;
+#[cfg_attr(not(feature = "internals"), allow(unreachable_pub))]
 mod panic_guard;
+#[cfg_attr(not(feature = "internals"), allow(unreachable_pub))]
 mod serve;
 pub mod testing;
+pub mod tls;
 
 pub use controller::{Context, Controller, Next, ReconcileError, Reconciler, reconcile_with};
 pub use election::{LeaderElector, Lease};

@@ -7,9 +7,7 @@ use std::pin::Pin;
 use std::task::Poll;
 
 /// Runs a future, and returns its panic as an error.
-pub(crate) async fn catch_panic<T>(
-    mut future: Pin<Box<dyn Future<Output = T> + Send>>,
-) -> Result<T, Box<dyn Any + Send>> {
+pub async fn catch_panic<T>(mut future: Pin<Box<dyn Future<Output = T> + Send>>) -> Result<T, Box<dyn Any + Send>> {
     // A future that has panicked is not polled again, so its broken invariants are never observed.
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
         Ok(Poll::Pending) => Poll::Pending,
@@ -20,7 +18,7 @@ pub(crate) async fn catch_panic<T>(
 }
 
 /// Returns the message of a panic.
-pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
+pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
     if let Some(text) = panic.downcast_ref::<&str>() {
         text
     } else if let Some(text) = panic.downcast_ref::<String>() {

@@ -141,7 +141,10 @@ pub enum StartError {
 }
 
 /// Binds a host and a port. `:8081` means all addresses of the machine.
-pub(crate) async fn listen(given: &str) -> Result<(TcpListener, SocketAddr), StartError> {
+///
+/// # Errors
+/// If the address is invalid or cannot be bound.
+pub async fn listen(given: &str) -> Result<(TcpListener, SocketAddr), StartError> {
     let fault = |source| StartError::Address { address: given.to_owned(), source };
     let addresses: Vec<SocketAddr> = match given.strip_prefix(':') {
         Some(port) => {
