@@ -7,7 +7,9 @@ use std::pin::Pin;
 use std::task::Poll;
 
 /// Runs a future, and returns its panic as an error.
-pub async fn catch_panic<T>(mut future: Pin<Box<dyn Future<Output = T> + Send>>) -> Result<T, Box<dyn Any + Send>> {
+pub async fn catch_panic<T>(
+    mut future: Pin<Box<dyn Future<Output = T> + Send + '_>>,
+) -> Result<T, Box<dyn Any + Send>> {
     // A future that has panicked is not polled again, so its broken invariants are never observed.
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
         Ok(Poll::Pending) => Poll::Pending,

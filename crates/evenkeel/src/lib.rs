@@ -96,6 +96,8 @@
 //! | [`inspect`] | a web page that shows informers and queues live | |
 //! | [`helpers`] | finalizers, owners, conditions, create or update | controller-runtime's `controllerutil` |
 //! | [`testing`] | waiting for the effects of a controller in tests | |
+//! | [`tls`] | TLS of servers, with certificates that are reloaded | controller-runtime's `certwatcher` |
+//! | `webhook` | admission webhooks (feature `webhooks`) | controller-runtime's `webhook` |
 //! | `apiserver` | the embedded API server (feature `apiserver`) | controller-runtime's `envtest`, without binaries |
 //!
 //! # Guarantees
@@ -110,11 +112,13 @@
 //! - `ring` (default), `aws-lc-rs`, `fips`: the crypto provider of TLS; see [`client::tls`]. Without any of them, a
 //!   program passes one in its configuration.
 //! - `apiserver`: the embedded API server.
-//! - `certificates`: client certificates that renew themselves, `client::certificates`.
+//! - `certificates`: client certificates that renew themselves, `client::certificates`; own certificates of webhooks,
+//!   `webhook::certificates`.
 //! - `compat`: ports of client-go tools that few programs need, `cache::compat` and `queue::compat`.
 //! - `parts`: the reflector and the delta queues, for a program that builds an informer of its own, `cache::parts`.
 //! - `prometheus`: metrics in the text format of Prometheus.
 //! - `testing`: fake sources and stores for tests, `cache::testing`.
+//! - `webhooks`: admission webhooks, `webhook`.
 //!
 //! [`k8s_openapi`] requires exactly one Kubernetes version per build; this crate selects `latest`. A program that depends on
 //! `k8s-openapi` itself enables that feature or none.
@@ -125,10 +129,12 @@ pub use evenkeel_cache as cache;
 pub use evenkeel_client as client;
 pub use evenkeel_core as core;
 pub use evenkeel_queue as queue;
-pub use evenkeel_runtime::{controller, election, enqueue, events, health, helpers, inspect, manager, testing};
+pub use evenkeel_runtime::{controller, election, enqueue, events, health, helpers, inspect, manager, testing, tls};
 
 #[cfg(feature = "apiserver")]
 pub use evenkeel_apiserver as apiserver;
+#[cfg(feature = "webhooks")]
+pub use evenkeel_webhook as webhook;
 
 pub use k8s_openapi;
 pub use kube_core;

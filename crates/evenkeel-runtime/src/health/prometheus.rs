@@ -16,6 +16,8 @@ pub const RECONCILE_TIME_BUCKETS: [f64; 40] = [
     1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
 ];
 
+/// controller-runtime's buckets for `controller_runtime_webhook_latency_seconds`.
+const WEBHOOK_LATENCY_BUCKETS: [f64; 12] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0];
 /// Prometheus' default buckets, for histograms without their own.
 const DEFAULT_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 /// Buckets for numbers of objects.
@@ -24,7 +26,7 @@ const COUNT_BUCKETS: [f64; 8] = [0.0, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6];
 const WATCH_BUCKETS: [f64; 8] = [1.0, 10.0, 60.0, 300.0, 450.0, 600.0, 1800.0, 3600.0];
 
 /// The buckets of client-go and controller-runtime, per histogram.
-const BUCKETS: [(&str, &[f64]); 14] = [
+const BUCKETS: [(&str, &[f64]); 15] = [
     (queue::QUEUE_DURATION, &queue::DURATION_BUCKETS),
     (queue::WORK_DURATION, &queue::DURATION_BUCKETS),
     (cache::PROCESSING_LATENCY, &cache::LATENCY_BUCKETS),
@@ -39,6 +41,7 @@ const BUCKETS: [(&str, &[f64]); 14] = [
     (client::REQUEST_SIZE, &client::SIZE_BUCKETS),
     (client::RESPONSE_SIZE, &client::SIZE_BUCKETS),
     ("controller_runtime_reconcile_time_seconds", &RECONCILE_TIME_BUCKETS),
+    ("controller_runtime_webhook_latency_seconds", &WEBHOOK_LATENCY_BUCKETS),
 ];
 
 /// The metrics of the `metrics` facade, for [`ServerBuilder::metrics`](super::ServerBuilder::metrics). Cheap to clone.

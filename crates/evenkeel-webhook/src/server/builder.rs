@@ -1,0 +1,137 @@
+//! [`WebhookServerBuilder`]: configures a server.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, RwLock};
+
+use evenkeel_client::tls::CryptoProvider;
+use evenkeel_runtime::tls::CurrentPair;
+
+use super::{Certificates, Fault, Listening, RegisterError, ServeSettings, Shared, WebhookServer};
+use crate::admission::{ErasedHook, Hook, HookHandler};
+
+/// Configures a [`WebhookServer`]. See [`WebhookServer::builder`].
+#[must_use = "a builder does nothing until build is called"]
+pub struct WebhookServerBuilder {
+    address: String,
+    directory: PathBuf,
+    client_ca: Option<PathBuf>,
+    slot: Option<CurrentPair>,
+    provider: Option<Arc<CryptoProvider>>,
+    on_fault: Fault,
+    catches_panics: bool,
+    service_name: Option<String>,
+    hooks: Vec<ErasedHook>,
+}
+
+impl WebhookServerBuilder {
+    pub(super) fn new() -> Self {
+        WebhookServerBuilder {
+            address: ":9443".to_owned(),
+            directory: std::env::temp_dir().join("k8s-webhook-server").join("serving-certs"),
+            client_ca: None,
+            slot: None,
+            provider: None,
+            on_fault: Fault::default(),
+            catches_panics: true,
+            service_name: None,
+            hooks: Vec::new(),
+        }
+    }
+
+    /// Adds a hook.
+    pub fn hook<H: HookHandler>(mut self, hook: Hook<H>) -> Self {
+        self.hooks.push(hook.erase());
+        self
+    }
+
+    /// Sets the address. Default: `:9443`, port 9443 of all addresses of the machine.
+    ///
+    /// An empty address or `0` disables the server: it starts without an error, and hooks are accepted. Port 0 picks a free port.
+    pub fn address(mut self, address: impl Into<String>) -> Self {
+        self.address = address.into();
+        self
+    }
+
+    /// Sets the directory of `tls.crt` and `tls.key`, such as a mounted Secret. They are reloaded when they change. Default:
+    /// `k8s-webhook-server/serving-certs` in the directory for temporary files.
+    pub fn certificate_directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = directory.into();
+        self
+    }
+
+    /// Serves the pair of this slot instead of files. Its owner renews it.
+    pub fn certificate(mut self, slot: &CurrentPair) -> Self {
+        self.slot = Some(slot.clone());
+        self
+    }
+
+    /// Requires client certificates that an authority in this file has issued. The file is reloaded when it changes. Default:
+    /// every client may connect. It has no effect on the pair of a [slot](Self::certificate).
+    pub fn client_ca(mut self, file: impl Into<PathBuf>) -> Self {
+        self.client_ca = Some(file.into());
+        self
+    }
+
+    /// Sets the crypto provider of TLS. Default: that of the feature `aws-lc-rs` or `ring`.
+    pub fn crypto_provider(mut self, provider: Arc<CryptoProvider>) -> Self {
+        self.provider = Some(provider);
+        self
+    }
+
+    /// Sets the Service by which API servers call this server. [Readiness](WebhookServer::readiness) then needs a certificate
+    /// for it.
+    pub fn service(mut self, namespace: &str, name: &str) -> Self {
+        self.service_name = Some(format!("{name}.{namespace}.svc"));
+        self
+    }
+
+    /// Sets what reviews are answered with if a hook panics, fails or takes too long. Default: [`Fault::Fail`].
+    pub fn on_fault(mut self, fault: Fault) -> Self {
+        self.on_fault = fault;
+        self
+    }
+
+    /// Lets a panic of a hook break its connection. Default: it is caught and answered as a [fault](Self::on_fault).
+    pub fn propagate_panics(mut self) -> Self {
+        self.catches_panics = false;
+        self
+    }
+
+    /// Returns the server. It listens once it is [started](WebhookServer::start).
+    ///
+    /// # Errors
+    /// If two hooks have one path, or if no configuration could name a path.
+    pub fn build(self) -> Result<WebhookServer, RegisterError> {
+        let shared = Shared {
+            routes: RwLock::new(HashMap::new()),
+            on_fault: self.on_fault,
+            catches_panics: self.catches_panics,
+            service_name: self.service_name,
+            listening: RwLock::new(Listening::No),
+        };
+        for hook in self.hooks {
+            shared.register(hook)?;
+        }
+        let certificates = match self.slot {
+            Some(slot) => Certificates::Slot(slot),
+            None => Certificates::Files {
+                certificate: self.directory.join("tls.crt"),
+                key: self.directory.join("tls.key"),
+                client_ca: self.client_ca,
+            },
+        };
+        let settings = ServeSettings { address: self.address, certificates, provider: self.provider };
+        Ok(WebhookServer { shared: Arc::new(shared), settings: Arc::new(settings) })
+    }
+}
+
+impl fmt::Debug for WebhookServerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WebhookServerBuilder")
+            .field("address", &self.address)
+            .field("hooks", &self.hooks)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,49 @@
+//! Errors of a webhook server.
+
+use evenkeel_runtime::health::StartError;
+use evenkeel_runtime::tls::TlsError;
+
+use crate::path::PathError;
+
+/// Why a hook cannot be served.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegisterError {
+    /// The path is one that API servers accept in no configuration.
+    #[error("the path {path:?} of the {hook} cannot be configured: {source}")]
+    Path {
+        /// The path.
+        path: String,
+        /// The hook.
+        hook: String,
+        /// What is wrong with it.
+        source: PathError,
+    },
+    /// Another hook has the path.
+    #[error(
+        "the path {path} has two hooks, the {first} and the {second}; give one of them another path, or make them one hook"
+    )]
+    Duplicate {
+        /// The path.
+        path: String,
+        /// The hook that was there before.
+        first: String,
+        /// The other hook.
+        second: String,
+    },
+}
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// It listens already.
+    #[error("the webhook server listens already")]
+    Running,
+    /// The address is invalid or cannot be bound.
+    #[error(transparent)]
+    Listen(#[from] StartError),
+    /// There is no usable certificate.
+    #[error("the webhook server has no usable certificate: {0}")]
+    Tls(#[from] TlsError),
+}

@@ -1,0 +1,256 @@
+//! [`WebhookServer`]: serves hooks over TLS.
+
+mod activity;
+mod body;
+mod builder;
+mod dispatch;
+mod error;
+mod listener;
+mod metrics;
+mod readiness;
+mod route;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use evenkeel_base::http::ServerHandle;
+use evenkeel_client::tls::CryptoProvider;
+use evenkeel_runtime::health::Check;
+use evenkeel_runtime::internals::listen;
+use evenkeel_runtime::tls::{CertificateWatcher, CurrentPair, ServerTls, TlsError};
+use tokio::task::JoinHandle;
+
+pub use builder::WebhookServerBuilder;
+pub use error::{RegisterError, ServeError};
+pub use route::Fault;
+pub(crate) use route::Route;
+
+use crate::admission::{Hook, HookHandler};
+use crate::path;
+use listener::WebhookListener;
+
+/// Requests end by their own limits. A manager has a grace for all its parts, and names those that exceed it.
+const DRAIN: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Serves hooks over TLS. Cheap to clone; clones are the same server.
+///
+/// [`run`](Self::run) is made for [`Manager::server`](evenkeel_runtime::Manager::server): a manager starts its servers before its
+/// caches, because a list may need a webhook of the same program.
+///
+/// # Metrics
+///
+/// With the label `webhook`, the path: `controller_runtime_webhook_latency_seconds`,
+/// `controller_runtime_webhook_requests_total` (by HTTP `code`), `controller_runtime_webhook_requests_in_flight`, and
+/// `controller_runtime_webhook_reviews_total` (by `operation`, `allowed` and `code` of the answer). Without it:
+/// `controller_runtime_webhook_panics_total`.
+#[derive(Clone)]
+pub struct WebhookServer {
+    shared: Arc<Shared>,
+    settings: Arc<ServeSettings>,
+}
+
+/// A server that listens. Dropping it closes all connections; [`shutdown`](Self::shutdown) lets requests finish.
+#[derive(Debug)]
+#[must_use = "the server ends when this is dropped"]
+pub struct RunningWebhookServer {
+    server: Option<ServerHandle>,
+    reloading: Option<JoinHandle<()>>,
+    shared: Arc<Shared>,
+}
+
+/// Where and how a server listens.
+struct ServeSettings {
+    address: String,
+    certificates: Certificates,
+    provider: Option<Arc<CryptoProvider>>,
+}
+
+/// Where the certificate of a server comes from.
+enum Certificates {
+    Files { certificate: PathBuf, key: PathBuf, client_ca: Option<PathBuf> },
+    Slot(CurrentPair),
+}
+
+/// The hooks of a server, and its state.
+struct Shared {
+    routes: RwLock<HashMap<String, Arc<Route>>>,
+    on_fault: Fault,
+    catches_panics: bool,
+    /// The name that API servers dial.
+    service_name: Option<String>,
+    listening: RwLock<Listening>,
+}
+
+/// Whether a server listens.
+#[derive(Clone, Debug)]
+enum Listening {
+    No,
+    Off,
+    Yes(ServerTls),
+}
+
+impl WebhookServer {
+    /// Returns a builder for a server.
+    pub fn builder() -> WebhookServerBuilder {
+        WebhookServerBuilder::new()
+    }
+
+    /// Adds a hook. It is served from the next request on.
+    ///
+    /// # Errors
+    /// If another hook has the path, or if no configuration could name it.
+    pub fn register<H: HookHandler>(&self, hook: Hook<H>) -> Result<(), RegisterError> {
+        self.shared.register(hook)
+    }
+
+    /// Returns the paths that are served, sorted.
+    pub fn paths(&self) -> Vec<String> {
+        let routes = self.shared.routes.read().unwrap_or_else(PoisonError::into_inner);
+        let mut paths: Vec<_> = routes.keys().cloned().collect();
+        paths.sort();
+        paths
+    }
+
+    /// Returns a readiness check with the name `webhook`. It makes no connection.
+    ///
+    /// It fails while the server does not listen, without a certificate, once that has expired, and if it is not for the
+    /// [service](WebhookServerBuilder::service). A server that is off passes.
+    pub fn readiness(&self) -> Check {
+        let shared = Arc::clone(&self.shared);
+        Check::new("webhook", move || {
+            let listening = shared.listening.read().unwrap_or_else(PoisonError::into_inner).clone();
+            Ok(readiness::check(&listening, shared.service_name.as_deref(), readiness::now())?)
+        })
+    }
+
+    /// Starts to listen, in tasks of the current runtime.
+    ///
+    /// # Errors
+    /// If the server listens already, if the address is invalid or in use, or if there is no usable certificate.
+    pub async fn start(&self) -> Result<RunningWebhookServer, ServeError> {
+        let off = || RunningWebhookServer { server: None, reloading: None, shared: Arc::clone(&self.shared) };
+        if matches!(self.shared.listening(), Listening::Yes(_)) {
+            return Err(ServeError::Running);
+        }
+        if matches!(&*self.settings.address, "" | "0") {
+            self.shared.set_listening(Listening::Off);
+            return Ok(off());
+        }
+        let mut running = off();
+        let (tls, watcher) = self.settings.tls()?;
+        let (listener, address) = listen(&self.settings.address).await?;
+        running.reloading = watcher.map(|watcher| tokio::spawn(watcher.run()));
+        let listener = WebhookListener::new(listener, tls.clone(), Arc::clone(&self.shared));
+        running.server = Some(ServerHandle::start(address, DRAIN, listener));
+        self.shared.set_listening(Listening::Yes(tls));
+        tracing::info!(%address, "serving webhooks");
+        Ok(running)
+    }
+
+    /// Serves until `shutdown` resolves, then lets requests finish. Dropping the future closes all connections.
+    ///
+    /// # Errors
+    /// If the server cannot [start](Self::start).
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), ServeError> {
+        let running = self.start().await?;
+        shutdown.await;
+        running.shutdown().await;
+        Ok(())
+    }
+}
+
+impl RunningWebhookServer {
+    /// Returns the address it listens on; `None` if it is off.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.server.as_ref().map(ServerHandle::address)
+    }
+
+    /// Stops accepting, closes idle connections, and returns when all requests are answered. Each has at most 40 seconds, by
+    /// the limits of its body and of its hook.
+    pub async fn shutdown(mut self) {
+        self.shared.set_listening(Listening::No);
+        if let Some(server) = self.server.take() {
+            server.shutdown().await;
+        }
+    }
+}
+
+impl Drop for RunningWebhookServer {
+    fn drop(&mut self) {
+        self.shared.set_listening(Listening::No);
+        if let Some(task) = &self.reloading {
+            task.abort();
+        }
+    }
+}
+
+impl ServeSettings {
+    fn tls(&self) -> Result<(ServerTls, Option<CertificateWatcher>), TlsError> {
+        match &self.certificates {
+            Certificates::Slot(slot) => Ok((ServerTls::new(slot, self.provider.clone())?, None)),
+            Certificates::Files { certificate, key, client_ca } => {
+                let mut builder = CertificateWatcher::builder(certificate, key);
+                if let Some(file) = client_ca {
+                    builder = builder.client_ca(file);
+                }
+                if let Some(provider) = &self.provider {
+                    builder = builder.crypto_provider(Arc::clone(provider));
+                }
+                let watcher = builder.load()?;
+                Ok((watcher.server_tls().clone(), Some(watcher)))
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn register<H: HookHandler>(&self, hook: Hook<H>) -> Result<(), RegisterError> {
+        let route = Route::new(hook.erase());
+        let path = route.hook().settings.path.clone();
+        if let Err(source) = path::check(&path) {
+            return Err(RegisterError::Path { path, hook: route.hook().describe(), source });
+        }
+        let mut routes = self.routes.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(first) = routes.get(&path) {
+            let (first, second) = (first.hook().describe(), route.hook().describe());
+            return Err(RegisterError::Duplicate { path, first, second });
+        }
+        routes.insert(path, Arc::new(route));
+        Ok(())
+    }
+
+    fn route(&self, path: &str) -> Option<Arc<Route>> {
+        self.routes.read().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
+    }
+
+    fn listening(&self) -> Listening {
+        self.listening.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_listening(&self, listening: Listening) {
+        *self.listening.write().unwrap_or_else(PoisonError::into_inner) = listening;
+    }
+}
+
+impl fmt::Debug for WebhookServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WebhookServer")
+            .field("address", &self.settings.address)
+            .field("paths", &self.paths())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("listening", &self.listening()).finish_non_exhaustive()
+    }
+}
