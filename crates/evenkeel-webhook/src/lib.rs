@@ -53,6 +53,7 @@
 mod admission;
 #[cfg(feature = "certificates")]
 pub mod certificates;
+mod configuration;
 mod patch;
 mod path;
 mod server;
@@ -62,5 +63,6 @@ pub use admission::{
     AdmissionRequest, DecodeObjectError, Defaulter, Hook, HookError, HookHandler, Mutating, Operation, Validating,
     Verdict,
 };
+pub use configuration::{ConfigurationError, Configurations, FailurePolicy, WebhookTarget};
 pub use path::PathError;
 pub use server::{Fault, RegisterError, RunningWebhookServer, ServeError, WebhookServer, WebhookServerBuilder};

@@ -14,6 +14,7 @@ use super::mutating::Mutating;
 use super::request::AdmissionRequest;
 use super::validating::Validating;
 use super::verdict::{HookError, HookErrorKind, Verdict};
+use crate::configuration::EntrySettings;
 use crate::path;
 
 /// An admission hook: the kind it is for, the path it is served on, and the functions that decide.
@@ -58,6 +59,8 @@ pub(crate) struct HookSettings {
     pub(crate) takes_main: bool,
     pub(crate) subresources: Vec<String>,
     pub(crate) path: String,
+    /// Its entry in a configuration.
+    pub(crate) entry: EntrySettings,
 }
 
 /// Whether a hook may change objects.
@@ -71,6 +74,10 @@ pub enum HookKind {
 pub trait HookHandler: Send + Sync + 'static {
     #[doc(hidden)]
     fn kind(&self) -> HookKind;
+
+    /// Returns the operations that the hook has to be called for.
+    #[doc(hidden)]
+    fn operations(&self) -> Vec<&'static str>;
 
     #[doc(hidden)]
     fn review<'a>(&'a self, request: &'a AdmissionRequest) -> ReviewFuture<'a>;
@@ -170,7 +177,14 @@ impl<H: HookHandler> Hook<H> {
     fn of(resource: ResourceInfo, handler: H) -> Self {
         let path = path::of_kind(handler.kind(), &resource);
         let object = resource.clone();
-        let settings = HookSettings { object, resource, takes_main: true, subresources: Vec::new(), path };
+        let settings = HookSettings {
+            object,
+            resource,
+            takes_main: true,
+            subresources: Vec::new(),
+            path,
+            entry: EntrySettings::default(),
+        };
         Hook { settings, handler }
     }
 
@@ -217,6 +231,10 @@ impl<H> Hook<H> {
 impl HookHandler for Box<dyn HookHandler> {
     fn kind(&self) -> HookKind {
         (**self).kind()
+    }
+
+    fn operations(&self) -> Vec<&'static str> {
+        (**self).operations()
     }
 
     fn review<'a>(&'a self, request: &'a AdmissionRequest) -> ReviewFuture<'a> {

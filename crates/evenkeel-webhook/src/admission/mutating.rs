@@ -18,8 +18,11 @@ pub struct Mutating<K> {
     steps: Vec<Step<K>>,
 }
 
+/// Changes an object without waiting.
+type ChangeFn<K> = dyn Fn(&mut K, &AdmissionRequest) -> Result<Verdict, HookError> + Send + Sync;
+
 enum Step<K> {
-    Function(Box<dyn Fn(&mut K, &AdmissionRequest) -> Result<Verdict, HookError> + Send + Sync>),
+    Function(Box<ChangeFn<K>>),
     Defaulter(Box<dyn ErasedDefaulter<K>>),
 }
 
@@ -97,6 +100,10 @@ where
 {
     fn kind(&self) -> HookKind {
         HookKind::Mutating
+    }
+
+    fn operations(&self) -> Vec<&'static str> {
+        vec!["CREATE", "UPDATE"]
     }
 
     fn review<'a>(&'a self, request: &'a AdmissionRequest) -> ReviewFuture<'a> {

@@ -92,7 +92,7 @@ struct WireResponse<'a> {
 #[serde(untagged)]
 enum WireStatus<'a> {
     Allowed { code: u16 },
-    Refused(Cow<'a, Status>),
+    Refused(&'a Status),
 }
 
 /// A patch and its type, which come together.
@@ -112,7 +112,7 @@ pub(crate) fn answer(
 ) -> Result<Vec<u8>, serde_json::Error> {
     let status = match verdict.refusal() {
         None => WireStatus::Allowed { code: 200 },
-        Some(status) => WireStatus::Refused(with_code(status)),
+        Some(status) => WireStatus::Refused(status),
     };
     let patch = patch.map(|patch| WirePatch { patch_type: "JSONPatch", patch: BASE64_STANDARD.encode(patch) });
     serde_json::to_vec(&WireAnswer {
@@ -127,14 +127,4 @@ pub(crate) fn answer(
             audit_annotations: verdict.annotations(),
         },
     })
-}
-
-/// A status without a code gets 200, as in controller-runtime; the API server raises the code of a refusal.
-fn with_code(status: &Status) -> Cow<'_, Status> {
-    if status.code != 0 {
-        return Cow::Borrowed(status);
-    }
-    let mut status = status.clone();
-    status.code = 200;
-    Cow::Owned(status)
 }

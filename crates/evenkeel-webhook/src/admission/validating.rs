@@ -82,6 +82,16 @@ impl<K: DeserializeOwned + Send + Sync + 'static> HookHandler for Validating<K> 
         HookKind::Validating
     }
 
+    fn operations(&self) -> Vec<&'static str> {
+        let operations = [
+            ("CREATE", self.create.is_empty()),
+            ("UPDATE", self.update.is_empty()),
+            ("DELETE", self.delete.is_empty()),
+            ("CONNECT", self.connect.is_empty()),
+        ];
+        operations.into_iter().filter(|(_, is_unused)| !is_unused).map(|(name, _)| name).collect()
+    }
+
     fn review<'a>(&'a self, request: &'a AdmissionRequest) -> ReviewFuture<'a> {
         Box::pin(self.validate(request))
     }

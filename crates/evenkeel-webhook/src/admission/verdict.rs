@@ -37,8 +37,11 @@ impl Verdict {
         Self::refuse(Status::failure(403, Reason::FORBIDDEN, message))
     }
 
-    /// Refuses the request with this status. The API server raises codes below 400 to 400.
-    pub fn refuse(status: Status) -> Self {
+    /// Refuses the request with this status. The API server raises codes below 400 to 400; a code of 0 is sent as 200.
+    pub fn refuse(mut status: Status) -> Self {
+        if status.code == 0 {
+            status.code = 200;
+        }
         Verdict { refusal: Some(Box::new(status)), ..Verdict::default() }
     }
 

@@ -34,6 +34,7 @@ pub use route::Fault;
 pub(crate) use route::Route;
 
 use crate::admission::{Hook, HookHandler};
+use crate::configuration::{self, ConfigurationError, Configurations, WebhookTarget};
 use crate::path;
 use listener::WebhookListener;
 
@@ -117,6 +118,34 @@ impl WebhookServer {
         let mut paths: Vec<_> = routes.keys().cloned().collect();
         paths.sort();
         paths
+    }
+
+    /// Returns the configurations that make API servers call the hooks that are registered now.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use evenkeel_webhook::{Hook, WebhookServer, WebhookTarget};
+    /// use k8s_openapi::api::core::v1::Pod;
+    ///
+    /// let pods = Hook::validating::<Pod>().on_delete(|_, _| async { Ok(()) });
+    /// let server = WebhookServer::builder().hook(pods).build()?;
+    /// let configurations = server.configurations(&WebhookTarget::service("shop", "shop-system", "hooks"))?;
+    /// let webhook = &configurations.validating.webhooks.as_ref().unwrap()[0];
+    /// assert_eq!(webhook.name, "validate--v1-pod.hooks.shop-system.svc");
+    /// assert_eq!(webhook.rules.as_ref().unwrap()[0].operations, Some(vec!["DELETE".to_owned()]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If API servers would reject them: see [`ConfigurationError`].
+    pub fn configurations(&self, target: &WebhookTarget) -> Result<Configurations, ConfigurationError> {
+        let routes = self.shared.routes.read().unwrap_or_else(PoisonError::into_inner);
+        let mut hooks: Vec<_> = routes.values().map(|route| route.hook()).collect();
+        hooks.sort_by_key(|hook| &hook.settings.path);
+        // A hook without functions is never called.
+        hooks.retain(|hook| !hook.handler.operations().is_empty());
+        configuration::make(hooks.into_iter(), target)
     }
 
     /// Returns a readiness check with the name `webhook`. It makes no connection.
