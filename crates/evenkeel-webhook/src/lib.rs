@@ -1,4 +1,5 @@
-//! Admission webhooks for Kubernetes: typed hooks, served over TLS with certificates that are reloaded.
+//! Admission and conversion webhooks for Kubernetes: typed hooks and converters, served over TLS with certificates that are
+//! reloaded.
 //!
 //! ```text
 //!  API server ──TLS──► WebhookServer ──► AdmissionReview ──► Hook ──► Verdict, changed object
@@ -54,6 +55,7 @@ mod admission;
 #[cfg(feature = "certificates")]
 pub mod certificates;
 mod configuration;
+mod conversion;
 mod patch;
 mod path;
 mod server;
@@ -64,5 +66,6 @@ pub use admission::{
     Verdict,
 };
 pub use configuration::{ConfigurationError, Configurations, FailurePolicy, WebhookTarget};
+pub use conversion::{Conversion, ConversionError};
 pub use path::PathError;
 pub use server::{Fault, RegisterError, RunningWebhookServer, ServeError, WebhookServer, WebhookServerBuilder};

@@ -4,6 +4,9 @@ use evenkeel_core::ResourceInfo;
 
 use crate::admission::HookKind;
 
+/// The path of the conversions of all kinds.
+pub(crate) const CONVERT_PATH: &str = "/convert";
+
 /// Returns the path of a kind, as controller-runtime and kubebuilder derive it.
 pub(crate) fn of_kind(hook: HookKind, kind: &ResourceInfo) -> String {
     let verb = match hook {

@@ -97,7 +97,7 @@
 //! | [`helpers`] | finalizers, owners, conditions, create or update | controller-runtime's `controllerutil` |
 //! | [`testing`] | waiting for the effects of a controller in tests | |
 //! | [`tls`] | TLS of servers, with certificates that are reloaded | controller-runtime's `certwatcher` |
-//! | `webhook` | admission webhooks (feature `webhooks`) | controller-runtime's `webhook` |
+//! | `webhook` | admission and conversion webhooks (feature `webhooks`) | controller-runtime's `webhook` |
 //! | `apiserver` | the embedded API server (feature `apiserver`) | controller-runtime's `envtest`, without binaries |
 //!
 //! # Guarantees
@@ -118,7 +118,7 @@
 //! - `parts`: the reflector and the delta queues, for a program that builds an informer of its own, `cache::parts`.
 //! - `prometheus`: metrics in the text format of Prometheus.
 //! - `testing`: fake sources and stores for tests, `cache::testing`.
-//! - `webhooks`: admission webhooks, `webhook`.
+//! - `webhooks`: admission and conversion webhooks, `webhook`.
 //!
 //! [`k8s_openapi`] requires exactly one Kubernetes version per build; this crate selects `latest`. A program that depends on
 //! `k8s-openapi` itself enables that feature or none.

@@ -22,7 +22,7 @@ impl DecodeObjectError {
 }
 
 /// Decodes JSON. The path of an error is computed by decoding again, so that it costs nothing in the usual case.
-pub(super) fn decode<T: DeserializeOwned>(field: &'static str, json: &[u8]) -> Result<T, DecodeObjectError> {
+pub(crate) fn decode<T: DeserializeOwned>(field: &'static str, json: &[u8]) -> Result<T, DecodeObjectError> {
     let error = match serde_json::from_slice(json) {
         Ok(object) => return Ok(object),
         Err(error) => error,

@@ -12,6 +12,7 @@ mod verdict;
 mod tests;
 
 pub use decode::DecodeObjectError;
+pub(crate) use decode::decode;
 pub(crate) use hook::{ErasedHook, HookKind, ReviewFault, Reviewed};
 pub use hook::{Hook, HookHandler};
 pub use mutating::{Defaulter, Mutating};

@@ -3,6 +3,11 @@
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{ServiceReference, WebhookClientConfig};
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceConversion, ServiceReference as ConversionService, WebhookClientConfig as ConversionClientConfig,
+    WebhookConversion,
+};
+
 use super::ConfigurationError;
 use crate::path::is_dns_subdomain;
 
@@ -84,6 +89,25 @@ impl WebhookTarget {
                 format!("{}.{host}", self.program)
             }
         }
+    }
+
+    /// Returns the conversion of a CustomResourceDefinition.
+    pub(crate) fn conversion(&self, path: &str) -> Result<CustomResourceConversion, ConfigurationError> {
+        self.check()?;
+        let WebhookClientConfig { ca_bundle, service, url } = self.client_config(path);
+        let service = service.map(|service| ConversionService {
+            name: service.name,
+            namespace: service.namespace,
+            path: service.path,
+            port: service.port,
+        });
+        Ok(CustomResourceConversion {
+            strategy: "Webhook".to_owned(),
+            webhook: Some(WebhookConversion {
+                client_config: Some(ConversionClientConfig { ca_bundle, service, url }),
+                conversion_review_versions: vec!["v1".to_owned()],
+            }),
+        })
     }
 
     pub(super) fn client_config(&self, path: &str) -> WebhookClientConfig {

@@ -3,13 +3,17 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use evenkeel_client::tls::CryptoProvider;
 use evenkeel_runtime::tls::CurrentPair;
 
 use super::{Certificates, Fault, Listening, RegisterError, ServeSettings, Shared, WebhookServer};
 use crate::admission::{ErasedHook, Hook, HookHandler};
+use crate::conversion::{Conversion, ConversionError, Conversions};
+
+/// The default limit of conversion reviews.
+const CONVERSION_LIMIT: usize = 64 << 20;
 
 /// Configures a [`WebhookServer`]. See [`WebhookServer::builder`].
 #[must_use = "a builder does nothing until build is called"]
@@ -23,6 +27,9 @@ pub struct WebhookServerBuilder {
     catches_panics: bool,
     service_name: Option<String>,
     hooks: Vec<ErasedHook>,
+    conversions: Conversions,
+    conversion_error: Option<ConversionError>,
+    conversion_limit: usize,
 }
 
 impl WebhookServerBuilder {
@@ -37,12 +44,28 @@ impl WebhookServerBuilder {
             catches_panics: true,
             service_name: None,
             hooks: Vec::new(),
+            conversions: Conversions::new(),
+            conversion_error: None,
+            conversion_limit: CONVERSION_LIMIT,
         }
     }
 
     /// Adds a hook.
     pub fn hook<H: HookHandler>(mut self, hook: Hook<H>) -> Self {
         self.hooks.push(hook.erase());
+        self
+    }
+
+    /// Adds the conversions of a kind. Those of all kinds are served on `/convert`.
+    pub fn conversion<H: 'static>(mut self, conversion: Conversion<H>) -> Self {
+        let registered = self.conversions.register(conversion);
+        self.conversion_error = self.conversion_error.or(registered.err());
+        self
+    }
+
+    /// Sets the size of conversion reviews from which on they are rejected. Default: 64 MiB, because a list is one review.
+    pub fn conversion_limit(mut self, bytes: usize) -> Self {
+        self.conversion_limit = bytes;
         self
     }
 
@@ -102,9 +125,15 @@ impl WebhookServerBuilder {
     /// Returns the server. It listens once it is [started](WebhookServer::start).
     ///
     /// # Errors
-    /// If two hooks have one path, or if no configuration could name a path.
+    /// If two hooks have one path, if no configuration could name a path, or if a conversion is incomplete.
     pub fn build(self) -> Result<WebhookServer, RegisterError> {
+        if let Some(error) = self.conversion_error {
+            return Err(error.into());
+        }
         let shared = Shared {
+            conversions: self.conversions,
+            conversion_metrics: OnceLock::new(),
+            conversion_limit: self.conversion_limit,
             routes: RwLock::new(HashMap::new()),
             on_fault: self.on_fault,
             catches_panics: self.catches_panics,

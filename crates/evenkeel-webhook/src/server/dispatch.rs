@@ -9,8 +9,10 @@ use http_body::Body;
 use http_body_util::Full;
 use tokio::time::Instant;
 
+use super::metrics::RouteMetrics;
 use super::route::{Route, text};
 use super::{Shared, body};
+use crate::path::CONVERT_PATH;
 
 /// The size from which on bodies of reviews are rejected: 7 MiB, more than twice the largest object.
 const REVIEW_LIMIT: usize = 7_340_032;
@@ -21,6 +23,15 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) async fn answer<B: Body>(shared: &Shared, request: Request<B>) -> Response<Full<Bytes>> {
     let started = Instant::now();
     let (head, body) = request.into_parts();
+    if head.uri.path() == CONVERT_PATH && !shared.conversions.is_empty() {
+        let metrics = shared.conversion_metrics.get_or_init(|| RouteMetrics::new(CONVERT_PATH));
+        let response = {
+            let _in_flight = metrics.begin();
+            convert(shared, body).await
+        };
+        metrics.answered(response.status().as_u16(), started.elapsed());
+        return response.map(Full::new);
+    }
     let Some(route) = shared.route(head.uri.path()) else {
         return text(StatusCode::NOT_FOUND, "no webhook is registered on this path").map(Full::new);
     };
@@ -30,6 +41,16 @@ pub(super) async fn answer<B: Body>(shared: &Shared, request: Request<B>) -> Res
     };
     route.metrics().answered(response.status().as_u16(), started.elapsed());
     response.map(Full::new)
+}
+
+/// Answers a conversion review. The HTTP client of API servers waits for 30 seconds.
+async fn convert<B: Body>(shared: &Shared, body: B) -> Response<Bytes> {
+    match body::read(body, shared.conversion_limit).await {
+        Ok(body) => tokio::time::timeout(MAX_TIMEOUT, shared.conversions.respond(&body))
+            .await
+            .unwrap_or_else(|_| text(StatusCode::GATEWAY_TIMEOUT, "the conversion took longer than 30 seconds")),
+        Err(error) => text(error.code(), error.to_string()),
+    }
 }
 
 async fn review<B: Body>(shared: &Shared, route: &Route, head: &Parts, body: B, started: Instant) -> Response<Bytes> {

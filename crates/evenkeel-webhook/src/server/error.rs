@@ -3,9 +3,10 @@
 use evenkeel_runtime::health::StartError;
 use evenkeel_runtime::tls::TlsError;
 
+use crate::conversion::ConversionError;
 use crate::path::PathError;
 
-/// Why a hook cannot be served.
+/// Why a hook or a conversion cannot be served.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
@@ -19,6 +20,9 @@ pub enum RegisterError {
         /// What is wrong with it.
         source: PathError,
     },
+    /// A conversion is incomplete, or there are two.
+    #[error(transparent)]
+    Conversion(#[from] ConversionError),
     /// Another hook has the path.
     #[error(
         "the path {path} has two hooks, the {first} and the {second}; give one of them another path, or make them one hook"

@@ -18,7 +18,7 @@ use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use evenkeel_base::http::ServerHandle;
@@ -26,6 +26,7 @@ use evenkeel_client::tls::CryptoProvider;
 use evenkeel_runtime::health::Check;
 use evenkeel_runtime::internals::listen;
 use evenkeel_runtime::tls::{CertificateWatcher, CurrentPair, ServerTls, TlsError};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use tokio::task::JoinHandle;
 
 pub use builder::WebhookServerBuilder;
@@ -33,9 +34,12 @@ pub use error::{RegisterError, ServeError};
 pub use route::Fault;
 pub(crate) use route::Route;
 
+use self::metrics::RouteMetrics;
 use crate::admission::{Hook, HookHandler};
 use crate::configuration::{self, ConfigurationError, Configurations, WebhookTarget};
+use crate::conversion::{Conversion, Conversions};
 use crate::path;
+use crate::path::CONVERT_PATH;
 use listener::WebhookListener;
 
 /// Requests end by their own limits. A manager has a grace for all its parts, and names those that exceed it.
@@ -83,6 +87,10 @@ enum Certificates {
 /// The hooks of a server, and its state.
 struct Shared {
     routes: RwLock<HashMap<String, Arc<Route>>>,
+    conversions: Conversions,
+    /// Made when the first conversion is requested.
+    conversion_metrics: OnceLock<RouteMetrics>,
+    conversion_limit: usize,
     on_fault: Fault,
     catches_panics: bool,
     /// The name that API servers dial.
@@ -112,10 +120,19 @@ impl WebhookServer {
         self.shared.register(hook)
     }
 
+    /// Adds the conversions of a kind. They are served from the next request on.
+    ///
+    /// # Errors
+    /// If a version has no converter or two, or if the kind has conversions already.
+    pub fn register_conversion<H: 'static>(&self, conversion: Conversion<H>) -> Result<(), RegisterError> {
+        Ok(self.shared.conversions.register(conversion)?)
+    }
+
     /// Returns the paths that are served, sorted.
     pub fn paths(&self) -> Vec<String> {
         let routes = self.shared.routes.read().unwrap_or_else(PoisonError::into_inner);
-        let mut paths: Vec<_> = routes.keys().cloned().collect();
+        let convert = (!self.shared.conversions.is_empty()).then(|| CONVERT_PATH.to_owned());
+        let mut paths: Vec<_> = routes.keys().cloned().chain(convert).collect();
         paths.sort();
         paths
     }
@@ -146,6 +163,22 @@ impl WebhookServer {
         // A hook without functions is never called.
         hooks.retain(|hook| !hook.handler.operations().is_empty());
         configuration::make(hooks.into_iter(), target)
+    }
+
+    /// Sets `spec.conversion` of a definition whose kind has conversions; others are left alone.
+    ///
+    /// # Errors
+    /// If the target is none that API servers accept.
+    pub fn add_conversion(
+        &self,
+        definition: &mut CustomResourceDefinition,
+        target: &WebhookTarget,
+    ) -> Result<(), ConfigurationError> {
+        let kind = (definition.spec.group.clone(), definition.spec.names.kind.clone());
+        if self.shared.conversions.contains(&kind) {
+            definition.spec.conversion = Some(target.conversion(CONVERT_PATH)?);
+        }
+        Ok(())
     }
 
     /// Returns a readiness check with the name `webhook`. It makes no connection.
@@ -248,8 +281,12 @@ impl Shared {
             return Err(RegisterError::Path { path, hook: route.hook().describe(), source });
         }
         let mut routes = self.routes.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(first) = routes.get(&path) {
-            let (first, second) = (first.hook().describe(), route.hook().describe());
+        let first = match routes.get(&path) {
+            Some(first) => Some(first.hook().describe()),
+            None => (path == CONVERT_PATH).then(|| "conversions of all kinds".to_owned()),
+        };
+        if let Some(first) = first {
+            let second = route.hook().describe();
             return Err(RegisterError::Duplicate { path, first, second });
         }
         routes.insert(path, Arc::new(route));

@@ -116,6 +116,30 @@ fn whs_002_two_hooks_on_one_path_are_an_error_that_names_both() {
     assert_eq!(server().register(hook()).unwrap_err().to_string().matches("validating hook").count(), 2);
 }
 
+#[tokio::test(start_paused = true)]
+async fn whs_004_and_cnv_001_conversions_are_served_on_one_path_and_limited() {
+    use k8s_openapi::api::autoscaling::{v1, v2};
+    let autoscalers = || {
+        crate::Conversion::hub::<v2::HorizontalPodAutoscaler>(&["v1", "v2"]).spoke::<v1::HorizontalPodAutoscaler>(
+            |old| Ok(v2::HorizontalPodAutoscaler { metadata: old.metadata, ..Default::default() }),
+            |new| Ok(v1::HorizontalPodAutoscaler { metadata: new.metadata, ..Default::default() }),
+        )
+    };
+    let server = WebhookServer::builder().conversion_limit(10_000).build().unwrap();
+    let object = json!({"kind": "HorizontalPodAutoscaler", "apiVersion": "autoscaling/v1", "metadata": {"name": "a"}});
+    let review = json!({"kind": "ConversionReview", "apiVersion": "apiextensions.k8s.io/v1",
+        "request": {"uid": "x", "desiredAPIVersion": "autoscaling/v2", "objects": [object]}});
+    assert_eq!(send(&server, post("/convert", review.to_string())).await.0, 404);
+    server.register_conversion(autoscalers()).unwrap();
+    let (code, text) = send(&server, post("/convert", review.to_string())).await;
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, &answer["response"]["convertedObjects"][0]["apiVersion"]), (200, &json!("autoscaling/v2")));
+    let padded = review.to_string() + &" ".repeat(10_000);
+    assert_eq!(send(&server, post("/convert", padded)).await.0, 413);
+    assert_eq!(server.paths(), ["/convert"]);
+    assert!(matches!(server.register(hook().path("/convert")), Err(RegisterError::Duplicate { .. })));
+}
+
 #[test]
 fn whs_005_a_path_that_cannot_be_configured_is_an_error() {
     let error = WebhookServer::builder().hook(hook().path("/a/Validate_Foo")).build().unwrap_err();
