@@ -20,7 +20,7 @@ use evenkeel::helpers::{is_controlled_by, set_controller_reference};
 use evenkeel::k8s_openapi::api::apps::v1::Deployment;
 use evenkeel::prelude::*;
 use evenkeel::testing::eventually;
-use evenkeel_sample_controller::{CRD, Foo, FooSpec, FooStatus};
+use evenkeel_sample_controller::{Foo, FooSpec, FooStatus};
 use serde_json::json;
 use tokio::sync::oneshot;
 
@@ -64,7 +64,7 @@ async fn reconcile(foo: Obj<Foo>, ctx: Context) -> Result<Next, ReconcileError> 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let server = ApiServer::start().await?;
-    server.install_crds([CRD]).await?;
+    server.install_crds([Foo::crd()]).await?;
     let client = server.client();
 
     // In a program, use `shutdown_signal()?`; nothing has to be spawned.

@@ -16,6 +16,9 @@ mod documents {
     #[doc = include_str!("../docs/from-kube-rs.md")]
     struct FromKubeRs;
 
+    #[doc = include_str!("../docs/kinds.md")]
+    struct Kinds;
+
     #[doc = include_str!("../docs/inspect.md")]
     struct Inspect;
 }

@@ -20,14 +20,14 @@ use evenkeel::apiserver::ApiServer;
 use evenkeel::k8s_openapi::api::apps::v1::Deployment;
 use evenkeel::prelude::*;
 use evenkeel::testing::eventually;
-use evenkeel_sample_controller::{CRD, Foo, FooSpec, SampleController};
+use evenkeel_sample_controller::{Foo, FooSpec, SampleController};
 use serde_json::json;
 use tokio::sync::oneshot;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let server = ApiServer::start().await?;
-    server.install_crds([CRD]).await?;
+    server.install_crds([Foo::crd()]).await?;
     let client = server.client();
 
     // All the code that a program needs to run it. In a program, use `shutdown_signal()?`.

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use evenkeel_core::Status;
 use http::{Method, Request, header};
 use http_body_util::{BodyExt, Full};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 use tower_service::Service;
 
@@ -16,8 +17,8 @@ const KIND: &str = "CustomResourceDefinition";
 
 /// CustomResourceDefinitions as a value or as text.
 ///
-/// A text is YAML or JSON and may contain several documents. Empty documents and objects of other kinds are skipped. Use
-/// [`serde_json::to_value`] for a type that serialises to a definition.
+/// A typed definition is `Foo::crd()`. A text is YAML or JSON and may contain several documents. Empty documents and objects of
+/// other kinds are skipped.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum CrdSource {
@@ -30,6 +31,13 @@ pub enum CrdSource {
 impl From<Value> for CrdSource {
     fn from(value: Value) -> Self {
         CrdSource::Value(value)
+    }
+}
+
+impl From<CustomResourceDefinition> for CrdSource {
+    fn from(definition: CustomResourceDefinition) -> Self {
+        // Its maps have texts as keys, so it always serialises.
+        CrdSource::Value(serde_json::to_value(definition).unwrap_or_default())
     }
 }
 

@@ -25,6 +25,7 @@
 //! | [`json`] | paths and values read from encoded JSON |
 //! | [`jsonpath`] | kubectl's JSONPath templates |
 //! | [`quantity`] | resource quantities that compute |
+//! | `schema` | structural schemas of custom resources from types (feature `schema`) |
 //! | [`decoded_cache`] | the budget of the values that [`Obj::typed`] decodes, and its metrics |
 //!
 //! # Guarantees
@@ -77,6 +78,8 @@ pub mod protobuf;
 mod protobuf;
 pub mod quantity;
 mod resource;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod selector;
 pub mod status;
 mod stream;

@@ -107,8 +107,8 @@
 //!
 //! # Features
 //!
-//! - `derive` (default): `#[derive(CustomResource)]`. It needs the paths of its dependencies:
-//!   `#[kube(crates(kube_core = "evenkeel::kube_core", k8s_openapi = "evenkeel::k8s_openapi"))]`.
+//! - `schema` (default): kinds of one's own, with [`macro@custom_resource`] and [`macro@api_type`]. `derive` alone generates
+//!   definitions without schemas, for kinds that another program installs.
 //! - `ring` (default), `aws-lc-rs`, `fips`: the crypto provider of TLS; see [`client::tls`]. Without any of them, a
 //!   program passes one in its configuration.
 //! - `apiserver`: the embedded API server.
@@ -138,8 +138,14 @@ pub use evenkeel_webhook as webhook;
 
 pub use k8s_openapi;
 pub use kube_core;
+#[cfg(feature = "schema")]
+pub use schemars;
+
 #[cfg(feature = "derive")]
-pub use kube_derive::CustomResource;
+pub use evenkeel_derive::{api_type, custom_resource};
+/// The derives of kube itself. Types with them need `#[kube(crates(…))]`; [`macro@custom_resource`] sets it.
+#[cfg(feature = "derive")]
+pub use kube_derive;
 
 pub use evenkeel_cache::{
     Deleted, Delivery, Event, Handler, HandlerFuncs, HandlerOptions, Index, Indexer, InformerFactory, InformerOptions,
@@ -165,5 +171,21 @@ pub mod prelude {
         SharedInformer, WatchParams, WorkQueue, enqueue_key, enqueue_owner, enqueue_with, reconcile_with,
         shutdown_signal,
     };
+    #[cfg(feature = "derive")]
+    pub use crate::{api_type, custom_resource};
     pub use kube_core::{CustomResourceExt, Resource, ResourceExt};
+}
+
+/// What the code refers to that the attributes generate. Not covered by semantic versioning.
+#[cfg(feature = "derive")]
+#[doc(hidden)]
+pub mod __derive {
+    #[cfg(feature = "schema")]
+    pub use evenkeel_core::schema::ObjectSchema;
+    #[cfg(feature = "schema")]
+    pub use evenkeel_core::{__schema_as_rule as as_rule, __schema_merge as merge, __schema_rule as rule};
+    pub use kube_derive::CustomResource;
+    #[cfg(feature = "schema")]
+    pub use schemars;
+    pub use {k8s_openapi, kube_core, serde, serde_json};
 }

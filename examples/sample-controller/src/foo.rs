@@ -1,23 +1,40 @@
 //! The Foo type.
 
-use evenkeel::CustomResource;
-use serde::{Deserialize, Serialize};
+use evenkeel::{api_type, custom_resource};
 
-/// The `spec` of a `Foo`.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[kube(group = "samplecontroller.example.com", version = "v1alpha1", kind = "Foo", namespaced, status = "FooStatus")]
-#[kube(schema = "disabled", crates(kube_core = "evenkeel::kube_core", k8s_openapi = "evenkeel::k8s_openapi"))]
-#[serde(rename_all = "camelCase")]
+/// A Foo owns a Deployment with a name and a number of replicas.
+#[custom_resource(
+    group = "samplecontroller.example.com",
+    version = "v1alpha1",
+    namespaced,
+    status = FooStatus,
+    scale(spec_replicas_path = ".spec.replicas", status_replicas_path = ".status.availableReplicas"),
+    printcolumn(name = "Deployment", type_ = "string", json_path = ".spec.deploymentName"),
+    printcolumn(name = "Wanted", type_ = "integer", json_path = ".spec.replicas"),
+    printcolumn(name = "Available", type_ = "integer", json_path = ".status.availableReplicas"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[derive(Default, PartialEq, Eq)]
 pub struct FooSpec {
-    /// Name of the Deployment. If it changes, another Deployment is created and the old one deleted.
+    /// Name of the Deployment. If it changes, another one is created and the old one deleted.
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+    )]
     pub deployment_name: String,
-    /// Number of replicas.
+    /// Number of replicas of the Deployment.
+    #[serde(default = "one_replica")]
+    #[schemars(range(min = 0, max = 1000))]
     pub replicas: i32,
 }
 
-/// The `status` of a `Foo`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+fn one_replica() -> i32 {
+    1
+}
+
+/// Observed state.
+#[api_type]
+#[derive(Default, PartialEq, Eq)]
 pub struct FooStatus {
     /// Number of available replicas of the Deployment.
     #[serde(default)]
@@ -27,8 +44,7 @@ pub struct FooStatus {
     pub observed_generation: Option<i64>,
 }
 
-/// The CustomResourceDefinition, as YAML. The schema is written by hand instead of derived from the types above, because it
-/// contains more: limits, defaults, and the columns of `kubectl get`.
+/// The CustomResourceDefinition of Foos as YAML, for `kubectl apply`. It is `Foo::crd()`, which a test checks.
 pub const CRD: &str = include_str!("../manifests/crd.yaml");
 
 /// All manifests, as YAML: the definition of Foos, a namespace, permissions, and two replicas of the controller.

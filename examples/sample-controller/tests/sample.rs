@@ -7,6 +7,7 @@ use evenkeel::cache::informer::ReflectorPhase;
 use evenkeel::events::fake::{self, FakeEvents};
 use evenkeel::helpers::set_controller_reference;
 use evenkeel::k8s_openapi::api::apps::v1::Deployment;
+use evenkeel::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use evenkeel::prelude::*;
 use evenkeel::testing::eventually;
 use evenkeel_sample_controller::{CRD, Foo, FooSpec, FooStatus, SampleController};
@@ -26,7 +27,7 @@ struct World {
 
 async fn world() -> World {
     let server = ApiServer::builder().in_process_only().start().await.unwrap();
-    server.install_crds([CRD]).await.unwrap();
+    server.install_crds([Foo::crd()]).await.unwrap();
     let client = server.client();
     let informers = InformerFactory::builder(&client).build();
     let (recorder, events) = fake::recorder(1000);
@@ -313,4 +314,11 @@ fn foreign(name: &str) -> Value {
             }
         }
     })
+}
+
+#[test]
+fn the_manifest_is_the_definition_of_the_type() {
+    let manifest: CustomResourceDefinition = serde_saphyr::from_str(CRD).unwrap();
+    let text = serde_json::to_string_pretty(&Foo::crd()).unwrap();
+    assert_eq!(manifest, Foo::crd(), "update manifests/crd.yaml: {text}");
 }

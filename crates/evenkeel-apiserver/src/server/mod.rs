@@ -138,6 +138,8 @@ impl ApiServer {
     /// Installs CustomResourceDefinitions in the order given and replaces existing ones. They are served when this
     /// returns. Returns their names.
     ///
+    /// A definition is typed (`server.install_crds([Foo::crd(), Bar::crd()])`), a JSON value, or a text of YAML or JSON.
+    ///
     /// # Errors
     /// Returns an error at the first definition that the server refuses. Those before it stay installed.
     pub async fn install_crds<I>(&self, definitions: I) -> Result<Vec<String>, InstallError>
