@@ -6,6 +6,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { serve } from "./fake.mjs";
 import { Driver } from "./webdriver.mjs";
 
 const TIMEOUT = 20000;
@@ -23,6 +24,7 @@ try {
   const url = await program(command);
   driver = await browser();
   await test(url);
+  await testMadeUp();
 } catch (error) {
   console.error(`FAILED  ${error.stack ?? error}`);
   failures += 1;
@@ -194,6 +196,58 @@ async function test(url) {
     const old = await driver.run(`return document.querySelectorAll("[data-old]").length`);
     expect(old === 0, `${old} rows are from the previous run`);
   });
+}
+
+// Pages of a made-up program: ten kinds with failing keys, and ten kinds without any key.
+async function testMadeUp() {
+  await scheme("light");
+  await driver.media([]);
+  let server = await serve(false);
+  await size(1280, 800);
+  await driver.open(server.url);
+  await check("ten kinds fit one screen, below the keys that need attention", async () => {
+    await until(`document.querySelectorAll(".card").length === 20`);
+    const [top, bottom] = await driver.run(`
+      const boxes = [...document.querySelectorAll(".card")].map((card) => card.getBoundingClientRect());
+      return [document.querySelector("#attention").getBoundingClientRect().top, Math.max(...boxes.map((box) => box.bottom))]`);
+    expect(top < 100 && bottom <= 800, `keys start at ${top}, kinds end at ${bottom}`);
+  });
+  await check("failing keys come first, with error, attempts, next try and reason", async () => {
+    const row = await driver.run(`return [...document.querySelector("#attention-keys tr").children].map((cell) => cell.textContent)`);
+    expect(row[0] === "failing" && row[3] === "12" && /admission webhook/.test(row[4]) && /^in /.test(row[5]) && /updated/.test(row[6]), `${row}`);
+    const order = await driver.run(`return [...document.querySelectorAll("#attention-keys .state")].map((state) => state.textContent)`);
+    expect(order.indexOf("parked") > order.lastIndexOf("failing") && order.indexOf("ready") > order.indexOf("parked"), `${order}`);
+  });
+  await check("long errors keep the rows low", async () => {
+    const heights = await driver.run(`return [...document.querySelectorAll("#attention-keys tr")].map((row) => row.getBoundingClientRect().height)`);
+    expect(Math.max(...heights) < 70, `${heights}`);
+  });
+  await check("durations, failures and planned requeues are shown for each queue", async () => {
+    const row = await driver.run(`return [...document.querySelectorAll("#durations-rows tr")][1].innerText.split("\t")`);
+    expect(row.length === 6 && row[1] === "6.4 ms" && row[4] === "1" && row[5] === "20", `${row}`);
+  });
+  await check("a standby is shown as such", () => until(`document.querySelector("#role").textContent === "standby" && /pod-a leads/.test(document.querySelector("#role").title)`));
+  await picture("ten-kinds");
+  await check("an object without recent steps is shown with its stores", async () => {
+    await driver.run(`const key = document.querySelector("#key"); key.value = "default/old"; key.form.requestSubmit()`);
+    await until(`/stored by deployments.apps @17/.test(document.querySelector("#position").textContent)`);
+  });
+  server.close();
+  server = await serve(true);
+  await driver.open(server.url);
+  await check("empty lists are one line", async () => {
+    await until(`document.querySelectorAll("li.none").length === 2`);
+    const heights = await driver.run(`return [...document.querySelectorAll("li.none")].map((row) => row.getBoundingClientRect().height)`);
+    expect(heights.every((height) => height > 0 && height < 40), `heights: ${heights}`);
+    expect(!(await driver.run(`return document.querySelector("#attention-none").hidden`)), "an empty table says so");
+  });
+  await size(360, 800);
+  await check("ten kinds fit 360 pixels", async () => {
+    const over = await driver.run(`return document.documentElement.scrollWidth - innerWidth`);
+    expect(over <= 0, `${over} pixels too wide`);
+  });
+  await picture("ten-kinds-phone", true);
+  server.close();
 }
 
 async function check(what, body) {

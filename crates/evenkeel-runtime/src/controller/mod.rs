@@ -521,6 +521,7 @@ impl<K: 'static> Controller<K> {
             running: own_informers,
             owns_recorder,
             history,
+            inspector: self.inspector,
             diagnostics_entry,
         };
         // On an error, dropping the started controller removes the handlers that were added.

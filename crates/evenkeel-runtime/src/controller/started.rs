@@ -22,6 +22,7 @@ use super::metrics::ControllerMetrics;
 use super::parked_keys::{CacheWaiter, ParkedKeys};
 use super::watched_kind::WatchedKind;
 use super::workers::{Reconcile, Workers};
+use crate::inspect::Inspector;
 
 /// The time that recorded events have to be written when a controller shuts down.
 const EVENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -55,6 +56,7 @@ pub(super) struct StartedController {
     pub(super) running: RunningInformers,
     pub(super) owns_recorder: bool,
     pub(super) history: History,
+    pub(super) inspector: Option<Inspector>,
     /// The entry in the diagnostics, if there is one.
     pub(super) diagnostics_entry: Option<DiagnosticsEntry>,
 }
@@ -120,6 +122,11 @@ impl StartedController {
     ) -> (WorkersResult, Instant) {
         let (parked_keys, waits) = ParkedKeys::new(&self.metrics);
         self.history.set_parked_keys(&parked_keys);
+        if let Some(inspector) = &self.inspector {
+            let parked_keys = Arc::downgrade(&parked_keys);
+            let parked = move || Some(parked_keys.upgrade()?.parked().iter().map(ToString::to_string).collect());
+            inspector.parked_keys(&self.name(), parked);
+        }
         let mut cache_waiters = JoinSet::new();
         if let Some(limit) = self.settings.own_writes {
             let cache_waiter = CacheWaiter {

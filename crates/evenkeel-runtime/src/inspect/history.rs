@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::keys::KeyTable;
 use crate::health::one_line;
 
 /// Capacity of the ring of steps, shared by all keys.
@@ -40,6 +41,8 @@ pub(super) struct RecentHistory {
     /// Counters of the present sources only.
     counts: BTreeMap<SourceId, SourceCounts>,
     feeds: Vec<HandlerFeed>,
+    /// Keys that need attention.
+    pub(super) keys: KeyTable,
     /// Number of entries evicted by newer ones.
     evicted: u64,
 }
@@ -150,6 +153,8 @@ pub(super) struct SourceCounts {
     pub(super) finished: u64,
     /// Keys finished with a failure; included in `finished`.
     pub(super) failed: u64,
+    /// Keys that return as planned by their reconcile, without a failure; included in `finished`.
+    pub(super) planned: u64,
 }
 
 impl RecentHistory {
@@ -188,6 +193,23 @@ impl RecentHistory {
     pub(super) fn remove_source(&mut self, source: SourceId) {
         self.counts.remove(&source);
         self.feeds.retain(|feed| feed.informer != source && feed.queue != source);
+        self.keys.remove_source(source);
+    }
+
+    /// Records an object that was in the store of an informer before the informer was observed.
+    pub(super) fn present(&mut self, at: Duration, source: SourceId, informer: &Arc<str>, key: &str, version: &str) {
+        self.notification(at, informer, "initial", key, version);
+        let step = KeyStep {
+            source,
+            name: Arc::clone(informer),
+            stage: KeyStage::Store,
+            key: name(key),
+            version: name(version),
+            text: "in the store already".to_owned(),
+            is_failure: false,
+            cause: None,
+        };
+        self.step(at, step);
     }
 
     /// Records a step of a key.

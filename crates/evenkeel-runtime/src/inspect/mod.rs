@@ -49,6 +49,7 @@
 //! - The format of `/state` and `/events` belongs to the page and changes with it.
 
 mod history;
+mod keys;
 pub mod metrics;
 mod observers;
 mod server;
@@ -74,6 +75,7 @@ pub use self::server::InspectServer;
 pub use crate::serve::StartError;
 
 use self::history::{RecentHistory, SourceId};
+use crate::election::ElectorHandle;
 use self::metrics::InspectMetrics;
 use self::sources::ObservedSource;
 
@@ -93,6 +95,7 @@ struct InspectorInner {
     start: Instant,
     history: Mutex<RecentHistory>,
     sources: Mutex<SourceList>,
+    election: Mutex<Option<ElectorHandle>>,
     slots: Arc<Semaphore>,
     metrics: InspectMetrics,
 }
@@ -101,6 +104,14 @@ struct InspectorInner {
 struct SourceList {
     next: SourceId,
     all: Vec<Arc<ObservedSource>>,
+    parked: Vec<ParkedSource>,
+}
+
+/// Returns the parked keys of a queue, and `None` once its controller has ended.
+#[derive(Clone)]
+struct ParkedSource {
+    queue: Arc<str>,
+    keys: Arc<dyn Fn() -> Option<Vec<String>> + Send + Sync>,
 }
 
 /// The time of a report.
@@ -126,6 +137,7 @@ impl Inspector {
             start: Instant::now(),
             history: Mutex::default(),
             sources: Mutex::default(),
+            election: Mutex::default(),
             slots: Arc::new(Semaphore::new(STREAMS)),
             metrics: InspectMetrics::new(),
         }))
@@ -144,6 +156,19 @@ impl Inspector {
     pub fn queue<K: Key + Display>(&self, name: impl Into<String>, queue: &WorkQueue<K>) {
         let weak = Arc::downgrade(&self.0);
         self.0.add(queue, &name.into(), |id, name| ObservedSource::queue(id, name, queue, weak));
+    }
+
+    /// Shows whether this process leads, and which one does otherwise. A manager with an election does this itself.
+    pub fn election(&self, elector: &ElectorHandle) {
+        *self.0.election.lock().unwrap_or_else(PoisonError::into_inner) = Some(elector.clone());
+    }
+
+    /// Shows the parked keys of a queue until `keys` returns `None`.
+    pub(crate) fn parked_keys(&self, queue: &str, keys: impl Fn() -> Option<Vec<String>> + Send + Sync + 'static) {
+        let source = ParkedSource { queue: queue.into(), keys: Arc::new(keys) };
+        let mut sources = self.0.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        sources.parked.retain(|other| other.queue != source.queue);
+        sources.parked.push(source);
     }
 
     /// Shows an error of `component` while it processed `key`. Consecutive equal errors are shown once, with a count.
@@ -208,14 +233,21 @@ impl InspectorInner {
         sources.next += 1;
         // Before the observer reports its first step.
         self.history().add_source(id);
-        let source = make(id, name);
-        sources.all.push(Arc::new(source));
+        let source = Arc::new(make(id, name));
+        sources.all.push(Arc::clone(&source));
+        drop(sources);
+        // Objects of an informer that has listed already are in no event.
+        for (key, version) in (source.present)() {
+            let name = &source.name;
+            self.record(|history, at| history.present(at, id, name, &key, &version));
+        }
     }
 
     /// Reports all informers and queues, and removes dropped ones.
     fn report_sources(&self, clock: &ReportClock) -> Value {
         let all = self.sources.lock().unwrap_or_else(PoisonError::into_inner).all.clone();
         let (mut informers, mut queues, mut any_dropped) = (Vec::new(), Vec::new(), false);
+        let parked = self.parked();
         // Without locks: a report upgrades a weak handle, which may become the last one and run its destructor.
         let reports: Vec<_> = all.iter().map(|source| (source, (source.report)(clock))).collect();
         let history = self.history();
@@ -227,11 +259,44 @@ impl InspectorInner {
             source.complete(&mut report, &history);
             if source.is_queue { &mut queues } else { &mut informers }.push(report);
         }
+        let keys = history.keys.report(&parked);
         drop(history);
         if any_dropped {
             self.remove_dropped();
         }
-        json!({"informers": informers, "queues": queues})
+        json!({"informers": informers, "queues": queues, "keys": keys, "election": self.report_election()})
+    }
+
+    /// Returns the parked keys with their queues. Sources that have ended are removed.
+    fn parked(&self) -> Vec<(Arc<str>, String)> {
+        let all = self.sources.lock().unwrap_or_else(PoisonError::into_inner).parked.clone();
+        let mut parked = Vec::new();
+        for source in all {
+            match (source.keys)() {
+                Some(keys) => parked.extend(keys.into_iter().map(|key| (Arc::clone(&source.queue), key))),
+                None => {
+                    let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+                    sources.parked.retain(|other| !Arc::ptr_eq(&other.keys, &source.keys));
+                }
+            }
+        }
+        parked
+    }
+
+    fn report_election(&self) -> Value {
+        let elector = self.election.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(elector) = elector else { return Value::Null };
+        let name = |name: String| history::name(&name);
+        json!({
+            "leads": elector.is_leader(), "identity": name(elector.identity()), "leader": elector.leader().map(name),
+        })
+    }
+
+    /// Returns the informers whose store contains a key, with the version there.
+    fn stored(&self, key: &str) -> Value {
+        let all = self.sources.lock().unwrap_or_else(PoisonError::into_inner).all.clone();
+        let stored = all.iter().filter_map(|source| Some((&source.name, (source.stored.as_ref()?)(key)?)));
+        stored.map(|(name, version)| json!({"informer": &**name, "version": version})).collect()
     }
 
     /// Removes sources whose informer or queue was dropped.

@@ -13,10 +13,11 @@ use evenkeel_queue as queue;
 use evenkeel_queue::{ItemOutcome, KeyState};
 
 use super::InspectorInner;
+use super::keys::FinishedKey;
 use super::history::{self, Cause, KeyStage, KeyStep, RecentHistory, SourceId};
 
 /// Maximum number of objects of one list whose receipt is recorded as a step.
-const LISTED: usize = 256;
+pub(super) const LISTED: usize = 256;
 
 thread_local! {
     /// The notification that a handler on this thread is processing, per inspector. It is the cause of the steps that
@@ -185,7 +186,11 @@ impl<K: queue::Key + Display> queue::Observer<K> for QueueObserver {
     fn failed(&self, key: &K, error: &dyn Display) {
         let Some(inspector) = self.inspector.upgrade() else { return };
         let (key, error) = (key.to_string(), format!("{error:#}"));
-        inspector.record(|history, at| history.error(at, &self.name, &key, &error));
+        inspector.record(|history, at| {
+            history.error(at, &self.name, &key, &error);
+            let error = crate::health::one_line(&error, history::TEXT_LENGTH);
+            history.keys.failed((self.source, &history::name(&key)), &self.name, at, &error);
+        });
     }
 }
 
@@ -197,6 +202,12 @@ impl QueueObserver {
                 history.count(self.source, |counts| counts.added += 1);
                 // `HandlerReturned` may be missing if the informer was removed during the call.
                 cause = current_cause(&self.inspector).filter(|cause| history.contains_source(cause.source));
+                let why = match (&cause, rate_limited) {
+                    (Some(cause), _) => format!("{} {} {}", cause.kind, cause.key, cause.what),
+                    (None, true) => "retry".to_owned(),
+                    (None, false) => "added by the program".to_owned(),
+                };
+                history.keys.added((self.source, &key), &self.name, at, after, &why);
                 let mut text = match (after, rate_limited) {
                     (None, _) => "added".to_owned(),
                     (Some(after), false) => format!("added with a delay of {}", short(after)),
@@ -209,6 +220,7 @@ impl QueueObserver {
             }
             queue::KeyEvent::Dequeued { waited, failures, .. } => {
                 history.count(self.source, |counts| counts.dequeued += 1);
+                history.keys.dequeued((self.source, &key), &self.name, at, failures);
                 let mut text = match waited.is_zero() {
                     true => "dequeued".to_owned(),
                     false => format!("dequeued after {}", short(waited)),
@@ -223,7 +235,15 @@ impl QueueObserver {
                 history.count(self.source, |counts| {
                     counts.finished += 1;
                     counts.failed += u64::from(is_failure);
+                    let returns = state == KeyState::Delayed || requeue_after.is_some();
+                    let is_retry = matches!(outcome, ItemOutcome::Failed | ItemOutcome::Panicked | ItemOutcome::Dropped);
+                    counts.planned += u64::from(returns && !is_retry);
                 });
+                if outcome == ItemOutcome::Panicked {
+                    history.keys.failed((self.source, &key), &self.name, at, "worker panicked");
+                }
+                let finished = FinishedKey { outcome, state, requeue_after, failures };
+                history.keys.finished((self.source, &key), at, &finished);
                 let mut text = match outcome {
                     ItemOutcome::Succeeded => "reconciled".to_owned(),
                     ItemOutcome::Failed => format!("failed, {failures} in a row"),

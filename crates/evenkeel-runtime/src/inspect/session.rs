@@ -35,13 +35,18 @@ impl PageSession {
             changes.extend(history.since(self.next, follow));
             self.next = history.next();
         }
+        if let (Some(key), Some(report)) = (follow, changes.get_mut("follow")) {
+            report["stored"] = inspector.stored(key);
+        }
         let now = now.saturating_duration_since(inspector.start);
         changes.insert("now".to_owned(), super::history::ms(now));
         changes.insert("run".to_owned(), json!(inspector.run));
         changes.insert("program".to_owned(), json!(inspector.program));
         changes.insert("first".to_owned(), json!(self.sources.is_none()));
         changes.insert("informers".to_owned(), sources["informers"].clone());
-        changes.insert("queues".to_owned(), sources["queues"].clone());
+        for part in ["queues", "keys", "election"] {
+            changes.insert(part.to_owned(), sources[part].clone());
+        }
         self.sources = Some(sources);
         Some(changes.into())
     }

@@ -8,13 +8,13 @@ use std::time::Duration;
 use evenkeel_cache::SharedInformer;
 use evenkeel_cache::informer::InformerStatus;
 use evenkeel_cache::informer::ReflectorPhase;
-use evenkeel_core::ResourceInfo;
+use evenkeel_core::{Obj, ResourceInfo};
 use evenkeel_queue::{Key, QueueStats, WorkQueue};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::history::{self, RecentHistory, SourceId, TEXT_LENGTH, ms};
-use super::observers::{InformerObserver, QueueObserver};
+use super::observers::{InformerObserver, LISTED, QueueObserver};
 use super::{InspectorInner, ReportClock};
 use crate::health::one_line;
 
@@ -24,12 +24,19 @@ type ReportFn = dyn Fn(&ReportClock) -> Option<Value> + Send + Sync;
 /// Returns whether a handle refers to the same informer or queue.
 type IsSameFn = dyn Fn(&dyn Any) -> bool + Send + Sync;
 
+type StoredFn = dyn Fn(&str) -> Option<Box<str>> + Send + Sync;
+type PresentFn = dyn Fn() -> Vec<(Box<str>, Box<str>)> + Send + Sync;
+
 /// An observed informer or queue.
 pub(super) struct ObservedSource {
     pub(super) id: SourceId,
     pub(super) name: Arc<str>,
     pub(super) is_queue: bool,
     pub(super) report: Arc<ReportFn>,
+    /// Returns the version of an object in the store of an informer.
+    pub(super) stored: Option<Box<StoredFn>>,
+    /// Returns objects that the informer has listed already, with their versions.
+    pub(super) present: Box<PresentFn>,
     is_same: Box<IsSameFn>,
     /// Guard of the observer; dropping it unregisters the observer.
     _observation: Box<dyn Any + Send + Sync>,
@@ -43,6 +50,9 @@ impl ObservedSource {
     /// Adds counters and fed queues from the history to a report.
     pub(super) fn complete(&self, report: &mut Value, history: &RecentHistory) {
         report["counts"] = json!(history.counts(self.id));
+        if self.is_queue {
+            report["durations"] = history.keys.durations(self.id);
+        }
         for handler in report["handlers"].as_array_mut().into_iter().flatten() {
             let feeds = history.queues_fed_by(self.id, handler["name"].as_str().unwrap_or_default());
             handler["feeds"] = json!(feeds);
@@ -64,6 +74,17 @@ impl ObservedSource {
             let status = weak.upgrade()?.status();
             Some(informer_report(&shown_name, &info, &status, clock))
         };
+        let (reading, listing) = (informer.downgrade(), informer.downgrade());
+        let stored = move |key: &str| {
+            let object = reading.upgrade()?.indexer().get(key)?;
+            Some(history::name(object.resource_version()))
+        };
+        let present = move || {
+            let Some(informer) = listing.upgrade() else { return Vec::new() };
+            let objects = informer.indexer().list();
+            let described = |object: &Obj<K>| (history::name(object.key().as_str()), history::name(object.resource_version()));
+            objects.iter().take(LISTED).map(described).collect()
+        };
         let is_same = move |other: &dyn Any| {
             other.downcast_ref::<SharedInformer<K>>().is_some_and(|other| own.ptr_eq(&other.downgrade()))
         };
@@ -72,6 +93,8 @@ impl ObservedSource {
             name,
             is_queue: false,
             report: Arc::new(report),
+            stored: Some(Box::new(stored)),
+            present: Box::new(present),
             is_same: Box::new(is_same),
             _observation: Box::new(observation),
         }
@@ -98,6 +121,8 @@ impl ObservedSource {
             name,
             is_queue: true,
             report: Arc::new(report),
+            stored: None,
+            present: Box::new(Vec::new),
             is_same: Box::new(is_same),
             _observation: Box::new(observation),
         }
@@ -152,7 +177,6 @@ fn queue_report(name: &str, stats: &QueueStats, is_shutting_down: bool, clock: &
         "in_flight": stats.in_flight,
         "delayed": stats.delayed,
         "failing": stats.failing,
-        "retries": stats.retries,
         "longest_running": since(stats.longest_running),
         "shutting_down": is_shutting_down,
     })

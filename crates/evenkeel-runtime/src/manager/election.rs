@@ -6,7 +6,7 @@ use evenkeel_cache::source::BoxFuture;
 use tokio::sync::{mpsc, watch};
 
 use super::error::BoxError;
-use crate::election::LeaderElector;
+use crate::election::{ElectorHandle, LeaderElector};
 
 /// Decides whether this process leads.
 pub trait Election: Send + Sync + 'static {
@@ -18,6 +18,11 @@ pub trait Election: Send + Sync + 'static {
     /// # Errors
     /// Returns an error if leadership was lost.
     fn campaign(&self, term: Term) -> BoxFuture<'_, Result<(), BoxError>>;
+
+    /// Returns a handle for the [live page](crate::inspect), which shows whether this process leads. Default: none.
+    fn handle(&self) -> Option<ElectorHandle> {
+        None
+    }
 }
 
 /// Holds one lease for all elected tasks. Releases it when all of them have stopped.
@@ -27,6 +32,10 @@ impl Election for LeaderElector {
             self.run(|lease| async move { term.lead(lease.lost()).await }).await?;
             Ok(())
         })
+    }
+
+    fn handle(&self) -> Option<ElectorHandle> {
+        Some(LeaderElector::handle(self))
     }
 }
 

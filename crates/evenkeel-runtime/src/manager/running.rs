@@ -104,6 +104,10 @@ impl RunningManager {
         if let Some(error) = cached_twice(&factories) {
             return error.into();
         }
+        let elector = election.as_ref().and_then(|election| election.handle());
+        if let (Some(inspector), Some(elector)) = (&targets.inspector, elector) {
+            inspector.election(&elector);
+        }
         match election {
             Some(election) => drop(self.campaign.spawn(async move { election.campaign(term).await })),
             None => self.lead(),

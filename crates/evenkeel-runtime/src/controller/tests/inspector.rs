@@ -40,6 +40,9 @@ async fn the_inspector_shows_informers_queue_failures_and_enqueue_reasons() {
     let errors: Vec<_> = report["errors"].as_array().unwrap().iter().map(|error| error["error"].clone()).collect();
     assert_eq!(errors, ["no room", "never"]);
     assert_eq!(last_step(&inspector, "default/broken"), ("failed; not retried".to_owned(), "done".to_owned()));
+    let row = &report["keys"]["rows"][0];
+    assert_eq!((&row["key"], &row["state"], &row["error"]), (&json!("default/broken"), &json!("gave up"), &json!("never")));
+    assert_eq!((&report["queues"][0]["counts"]["failed"], &report["queues"][0]["counts"]["planned"]), (&json!(2), &json!(0)));
     let steps = report["follow"]["steps"].as_array().unwrap();
     let added = steps.iter().find(|step| step["cause"].is_object()).unwrap();
     assert_eq!((&added["key"], &added["source"]), (&json!("default/a"), &json!("inspected")));
@@ -69,6 +72,14 @@ async fn a_requeued_key_is_shown_as_delayed() {
         let delayed = ("finished; delayed".to_owned(), "delayed".to_owned());
         assert_eq!(last_step(&inspector, key), delayed, "{key}");
     }
+    // No failure: the reconcile asked for it.
+    let report = inspector.report(None);
+    let counts = &report["queues"][0]["counts"];
+    assert!(counts["failed"] == 0 && counts["planned"].as_u64() >= Some(2), "{counts}");
+    let rows = report["keys"]["rows"].as_array().unwrap();
+    let later = rows.iter().find(|row| row["key"] == "default/later").unwrap();
+    assert_eq!((&later["state"], &later["why"]), (&json!("scheduled"), &json!("planned by its reconcile")));
+    assert!(later["next"].as_f64() > later["since"].as_f64(), "{later}");
     running.end().await.unwrap();
 }
 
@@ -79,6 +90,8 @@ async fn a_parked_key_is_in_flight_until_it_is_requeued() {
     let built = controller(&client, "parked_keys").owns::<Secret>().inspector(&inspector);
     let running = with_a_parked_key(&server, built).await;
     assert_eq!(last_step(&inspector, "default/a").1, "workers");
+    let row = &inspector.report(None)["keys"]["rows"][0];
+    assert_eq!((&row["key"], &row["state"]), (&json!("default/a"), &json!("parked")));
     pass(secs(5)).await;
     let report = inspector.report(Some("default/a"));
     let steps = report["follow"]["steps"].as_array().unwrap();

@@ -178,7 +178,7 @@ export class Followed {
   }
 
   // Returns the last step of the key itself, which has its stage. Steps of other keys that it caused do not count.
-  add(steps, now) {
+  add(steps, now, stored = []) {
     const atEnd = this.list.scrollHeight - this.list.scrollTop - this.list.clientHeight < 40;
     for (const step of steps) {
       this.list.append(this.row(step));
@@ -188,6 +188,7 @@ export class Followed {
     while (this.list.children.length > STEPS) this.list.firstChild.remove();
     if (steps.length && atEnd) this.list.scrollTop = this.list.scrollHeight;
     if (this.own) setText(this.position, `${POSITIONS[this.own.stage] ?? this.own.stage} (${this.own.source})`);
+    else if (stored.length) setText(this.position, `No recent steps; stored by ${stored.map(({ informer, version }) => `${informer}${version ? ` @${version}` : ""}`).join(", ")}.`);
     else if (this.last) setText(this.position, "No recent steps of this key, only of keys that it caused.");
     this.tick(now);
     return this.own;

@@ -1,5 +1,6 @@
 // Updates the page from one event stream: a full report first, then changes.
 
+import { Attention } from "./attention.js";
 import { Followed, Lists } from "./lists.js";
 import { Picture } from "./picture.js";
 import { ago, setText } from "./format.js";
@@ -14,6 +15,7 @@ const live = document.getElementById("live");
 const silenceTime = document.getElementById("silence");
 const form = document.getElementById("follow");
 const picture = new Picture(document.getElementById("picture"));
+const attention = new Attention(follow);
 const lists = new Lists(follow);
 const followed = new Followed(() => follow(null));
 
@@ -92,6 +94,7 @@ function receive(update) {
   if (run !== update.run) {
     if (run !== null) {
       picture.reset();
+      attention.reset();
       lists.reset();
     }
     run = update.run;
@@ -105,8 +108,9 @@ function receive(update) {
   document.getElementById("empty").hidden = update.informers.length + update.queues.length > 0;
   picture.root.hidden = update.informers.length + update.queues.length === 0;
   picture.show(update);
+  attention.show(update);
   lists.add(update);
-  if (update.follow && update.follow.key === key) picture.light(followed.add(update.follow.steps, update.now));
+  if (update.follow && update.follow.key === key) picture.light(followed.add(update.follow.steps, update.now, update.follow.stored));
 }
 
 function tick() {
@@ -119,6 +123,7 @@ function tick() {
   }
   if (run === null) return;
   picture.tick(now());
+  attention.tick(now());
   lists.tick(now());
   followed.tick(now());
 }

@@ -52,6 +52,8 @@ export class Picture {
         this.cards.delete(name);
       }
     }
+    // Many kinds are one line each, so that they fit one screen.
+    this.root.classList.toggle("many", Math.max(state.informers.length, state.queues.length) > 3);
     const informers = [...this.cards.values()].filter((card) => card instanceof InformerCard);
     setText(this.field("received"), number(informers.reduce((sum, card) => sum + card.counts.received, 0)));
     setText(this.field("watches"), `${informers.filter((card) => card.watch === "watching").length}/${informers.length}`);
@@ -328,7 +330,7 @@ class InformerCard extends SourceCard {
 class QueueCard extends SourceCard {
   constructor(queue) {
     super(queue.name, "work queue", [
-      ["queue", "work queue", "ready", "ready", [["delayed", "delayed"], ["failing", "failing"], ["rate", "adds/s"], ["retries", "retries"]]],
+      ["queue", "work queue", "ready", "ready", [["delayed", "delayed"], ["failing", "failing"], ["rate", "adds/s"], ["planned", "planned"]]],
       ["workers", "workers", "in_flight", "in flight", [["longest", "longest"], ["done", "finished/s"], ["finished", "finished"], ["failed", "failed"]]],
     ]);
     this.badge = element("p", "state");
@@ -338,9 +340,10 @@ class QueueCard extends SourceCard {
   show(queue, now) {
     this.count(queue.counts, now);
     this.queue = queue;
-    for (const field of ["ready", "delayed", "failing", "retries", "in_flight"]) setText(this.fields[field], number(queue[field]));
+    for (const field of ["ready", "delayed", "failing", "in_flight"]) setText(this.fields[field], number(queue[field]));
     setText(this.fields.finished, number(queue.counts.finished));
     setText(this.fields.failed, number(queue.counts.failed));
+    setText(this.fields.planned, number(queue.counts.planned));
     this.fields.failing.parentElement.classList.toggle("bad", queue.failing > 0);
     this.badge.hidden = !queue.shutting_down;
     setText(this.badge, queue.shutting_down ? "shutting down" : "");
