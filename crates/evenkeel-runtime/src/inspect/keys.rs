@@ -56,7 +56,14 @@ pub(super) struct FinishedKey {
 
 impl KeyTable {
     /// Records an add. A key in flight stays there; it is queued when it is finished.
-    pub(super) fn added(&mut self, id: (SourceId, &str), queue: &Arc<str>, at: Duration, after: Option<Duration>, why: &str) {
+    pub(super) fn added(
+        &mut self,
+        id: (SourceId, &str),
+        queue: &Arc<str>,
+        at: Duration,
+        after: Option<Duration>,
+        why: &str,
+    ) {
         let Some(tracked) = self.track(id, queue, at, false) else { return };
         tracked.why = why.into();
         let until = after.filter(|after| !after.is_zero()).map(|after| at + after);
@@ -118,7 +125,13 @@ impl KeyTable {
     }
 
     /// Returns the entry of a key; `None` if the table is full of keys that matter more.
-    fn track(&mut self, id: (SourceId, &str), queue: &Arc<str>, at: Duration, is_failing: bool) -> Option<&mut TrackedKey> {
+    fn track(
+        &mut self,
+        id: (SourceId, &str),
+        queue: &Arc<str>,
+        at: Duration,
+        is_failing: bool,
+    ) -> Option<&mut TrackedKey> {
         let key = (id.0, Box::from(id.1));
         if self.keys.len() >= KEYS && !self.keys.contains_key(&key) {
             let is_calm = |tracked: &TrackedKey| tracked.attempts == 0 && tracked.error.is_none();
@@ -182,7 +195,9 @@ impl KeyTable {
     pub(super) fn durations(&self, source: SourceId) -> Value {
         let mut sorted: Vec<Duration> = self.durations.get(&source).into_iter().flatten().copied().collect();
         sorted.sort();
-        let at = |share: usize| sorted.get((sorted.len() * share / 100).min(sorted.len().saturating_sub(1))).map(|time| ms(*time));
+        let at = |share: usize| {
+            sorted.get((sorted.len() * share / 100).min(sorted.len().saturating_sub(1))).map(|time| ms(*time))
+        };
         json!({"count": sorted.len(), "p50": at(50), "p99": at(99), "max": sorted.last().map(|time| ms(*time))})
     }
 }

@@ -75,9 +75,9 @@ pub use self::server::InspectServer;
 pub use crate::serve::StartError;
 
 use self::history::{RecentHistory, SourceId};
-use crate::election::ElectorHandle;
 use self::metrics::InspectMetrics;
 use self::sources::ObservedSource;
+use crate::election::ElectorHandle;
 
 /// Maximum number of open event streams.
 pub(crate) const STREAMS: usize = 16;

@@ -13,8 +13,8 @@ use evenkeel_queue as queue;
 use evenkeel_queue::{ItemOutcome, KeyState};
 
 use super::InspectorInner;
-use super::keys::FinishedKey;
 use super::history::{self, Cause, KeyStage, KeyStep, RecentHistory, SourceId};
+use super::keys::FinishedKey;
 
 /// Maximum number of objects of one list whose receipt is recorded as a step.
 pub(super) const LISTED: usize = 256;
@@ -236,7 +236,8 @@ impl QueueObserver {
                     counts.finished += 1;
                     counts.failed += u64::from(is_failure);
                     let returns = state == KeyState::Delayed || requeue_after.is_some();
-                    let is_retry = matches!(outcome, ItemOutcome::Failed | ItemOutcome::Panicked | ItemOutcome::Dropped);
+                    let is_retry =
+                        matches!(outcome, ItemOutcome::Failed | ItemOutcome::Panicked | ItemOutcome::Dropped);
                     counts.planned += u64::from(returns && !is_retry);
                 });
                 if outcome == ItemOutcome::Panicked {

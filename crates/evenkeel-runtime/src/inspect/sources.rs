@@ -82,7 +82,8 @@ impl ObservedSource {
         let present = move || {
             let Some(informer) = listing.upgrade() else { return Vec::new() };
             let objects = informer.indexer().list();
-            let described = |object: &Obj<K>| (history::name(object.key().as_str()), history::name(object.resource_version()));
+            let described =
+                |object: &Obj<K>| (history::name(object.key().as_str()), history::name(object.resource_version()));
             objects.iter().take(LISTED).map(described).collect()
         };
         let is_same = move |other: &dyn Any| {

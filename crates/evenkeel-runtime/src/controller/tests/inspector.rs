@@ -41,8 +41,14 @@ async fn the_inspector_shows_informers_queue_failures_and_enqueue_reasons() {
     assert_eq!(errors, ["no room", "never"]);
     assert_eq!(last_step(&inspector, "default/broken"), ("failed; not retried".to_owned(), "done".to_owned()));
     let row = &report["keys"]["rows"][0];
-    assert_eq!((&row["key"], &row["state"], &row["error"]), (&json!("default/broken"), &json!("gave up"), &json!("never")));
-    assert_eq!((&report["queues"][0]["counts"]["failed"], &report["queues"][0]["counts"]["planned"]), (&json!(2), &json!(0)));
+    assert_eq!(
+        (&row["key"], &row["state"], &row["error"]),
+        (&json!("default/broken"), &json!("gave up"), &json!("never"))
+    );
+    assert_eq!(
+        (&report["queues"][0]["counts"]["failed"], &report["queues"][0]["counts"]["planned"]),
+        (&json!(2), &json!(0))
+    );
     let steps = report["follow"]["steps"].as_array().unwrap();
     let added = steps.iter().find(|step| step["cause"].is_object()).unwrap();
     assert_eq!((&added["key"], &added["source"]), (&json!("default/a"), &json!("inspected")));

@@ -219,3 +219,16 @@ async fn only_the_name_and_version_of_an_object_are_shown() {
     let text = fixture.inspector.report(Some("default/a")).to_string();
     assert!(text.contains("default/a") && !text.contains("hidden"), "{text}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_object_from_before_the_observation_is_shown_with_its_version() {
+    let fixture = Fixture::start(&["old"]).await;
+    let later = Inspector::new();
+    later.informer(&fixture.informer);
+    let report = later.report(Some("default/old"));
+    assert_eq!(report["notifications"][0]["key"], "default/old");
+    assert_eq!(report["follow"]["steps"][0]["text"], "in the store already");
+    let version = report["follow"]["steps"][0]["version"].clone();
+    assert_eq!(report["follow"]["stored"], json!([{"informer": "maps", "version": version}]));
+    assert_eq!(later.report(Some("default/none"))["follow"]["stored"], json!([]));
+}
