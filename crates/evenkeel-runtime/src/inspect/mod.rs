@@ -1,5 +1,5 @@
-//! The live page: a web page that shows the informers and work queues of a program, and follows a key through all
-//! stages.
+//! The live page: a web page that shows failing and waiting keys, the informers and work queues of a program, and follows a
+//! key through all stages.
 //!
 //! ```text
 //! API server ──► reflector ──► delta queue ──► indexer ──► handlers ──► work queue ──► workers
@@ -34,7 +34,8 @@
 //! - Informers and queues report each step as it happens; no step is inferred from counters. A key that a handler adds
 //!   to a queue is recorded with the notification that caused it.
 //! - An inspector keeps neither informers nor queues alive. Dropped ones disappear from the page.
-//! - The history is bounded: the last 4,096 steps of all keys together, 200 notifications, 100 errors, 50 notes.
+//! - The history is bounded: the last 4,096 steps of all keys together, 1,024 tracked keys, 200 notifications, 100 errors,
+//!   50 notes.
 //! - The page shows names, versions, counts and error messages, never the content of an object.
 //! - On a loopback address, requests whose `Host` is not this machine are refused, so that pages of other sites cannot
 //!   read the report.
