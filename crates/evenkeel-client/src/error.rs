@@ -333,6 +333,21 @@ impl Error {
     }
 }
 
+/// Returns the name and version of the resource, if the server does not serve it and a CustomResourceDefinition would define it.
+fn unserved_resource<'a>(request: &'a RequestName, status: &Status) -> Option<(String, &'a str)> {
+    // An object that does not exist is named in the message.
+    if !status.is_not_found() || !status.message.starts_with("the server could not find the requested resource") {
+        return None;
+    }
+    let mut parts = request.path().strip_prefix("/apis/")?.split('/');
+    let (group, version, first) = (parts.next()?, parts.next()?, parts.next()?);
+    let resource = match (first, parts.nth(1)) {
+        ("namespaces", Some(resource)) => resource,
+        _ => first,
+    };
+    group.contains('.').then(|| (format!("{resource}.{group}"), version))
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(request) = self.call_name() {
@@ -341,7 +356,13 @@ impl fmt::Display for Error {
         match self {
             Error::Config(source) => write!(f, "{source}"),
             Error::Request(source) => write!(f, "{source}"),
-            Error::Api { status, .. } => write!(f, "{status}"),
+            Error::Api { request, status } => match unserved_resource(request, status) {
+                None => write!(f, "{status}"),
+                Some((name, version)) => write!(
+                    f,
+                    "{status}: {name} is not served: install the CustomResourceDefinition {name} with version {version}"
+                ),
+            },
             Error::Transport { source, .. } => write!(f, "{source}"),
             Error::Timeout { limit, .. } => write!(f, "no response within {limit:?}"),
             Error::RateLimited { wait, .. } => {

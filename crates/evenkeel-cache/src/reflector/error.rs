@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::{ObjectKey, ResourceInfo, StreamError};
+use evenkeel_core::status::qualified;
+use evenkeel_core::{ObjectKey, ResourceInfo, Status, StreamError};
 
 use super::sink::SinkError;
 use super::status::ReflectorPhase;
@@ -181,6 +182,11 @@ impl ReflectorError {
         }
     }
 
+    /// Returns the error with its remedy, if there is one.
+    pub(super) fn about<'a>(&'a self, resource: &'a ResourceInfo) -> ErrorAbout<'a> {
+        ErrorAbout { error: self, resource }
+    }
+
     /// Returns whether the requested version has expired. A relist helps.
     pub fn is_expired(&self) -> bool {
         self.source_error().is_some_and(SourceError::is_expired)
@@ -202,7 +208,32 @@ impl ReflectorError {
 impl fmt::Display for ReflectorFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (version, kind) = (self.resource.api_version(), self.resource.kind());
-        write!(f, "{} ({version} {kind}): {}; {}", self.reflector, self.error, self.next)
+        write!(f, "{} ({version} {kind}): {}; {}", self.reflector, self.error.about(&self.resource), self.next)
+    }
+}
+
+/// An error with its remedy, if it is that the server does not serve the resource.
+pub(super) struct ErrorAbout<'a> {
+    error: &'a ReflectorError,
+    resource: &'a ResourceInfo,
+}
+
+impl fmt::Display for ErrorAbout<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ErrorAbout { error, resource } = self;
+        write!(f, "{error}")?;
+        let status = error.source_error().and_then(SourceError::status);
+        if !status.is_some_and(Status::is_not_found) {
+            return Ok(());
+        }
+        let (version, name) = (resource.version(), qualified(resource.group(), resource.plural()));
+        // Groups with a dot may be those of CustomResourceDefinitions.
+        match resource.group().contains('.') {
+            true => {
+                write!(f, ": {name} is not served: install the CustomResourceDefinition {name} with version {version}")
+            }
+            false => write!(f, ": {name} is not served in version {version}"),
+        }
     }
 }
 
@@ -226,8 +257,9 @@ pub type ErrorHandler = Arc<dyn Fn(&ReflectorFailure) + Send + Sync>;
 /// any other error that keeps the store from being up to date is an error.
 pub fn log_failure(failure: &ReflectorFailure) {
     let ReflectorFailure { reflector, resource, error, next, attempt, .. } = failure;
-    let (reflector, kind) = (&**reflector, resource.kind());
-    match log_level(error) {
+    let (reflector, kind, level) = (&**reflector, resource.kind(), log_level(error));
+    let error = error.about(resource);
+    match level {
         LogLevel::Trace => tracing::trace!(reflector, kind, %error, %next, "watch ended"),
         LogLevel::Debug => tracing::debug!(reflector, kind, %error, %next, attempt, "the watch ended"),
         LogLevel::Warn => tracing::warn!(reflector, kind, %error, %next, attempt, "object or watch failed"),

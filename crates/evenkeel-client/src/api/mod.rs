@@ -74,10 +74,10 @@ pub use unstructured::{PartialObjectMetadata, Unstructured};
 ///
 /// An object of a namespaced kind can only be named within a namespace; the compiler checks that:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// # async fn example(client: evenkeel_client::Client) {
 /// use k8s_openapi::api::core::v1::Pod;
-/// client.api::<Pod>().get("web-0").await; // no namespace
+/// client.api::<Pod>().get("web-0").await; // the error says: add `.namespace(…)`
 /// # }
 /// ```
 /// ```compile_fail
@@ -317,29 +317,37 @@ impl<K, S: Scope> Api<K, S> {
     }
 }
 
-impl<K, S: Addressable> Api<K, S> {
-    /// Returns the namespace of a named object, or an error if there is none where one is needed.
-    pub(crate) fn address(&self) -> Result<Option<&str>, RequestError> {
-        self.scope.address()
-    }
-
+/// Verbs on a named object. The bounds are those of the methods, because the compiler shows the remedy only then.
+impl<K, S: Scope> Api<K, S> {
     /// Reads an object.
-    pub fn get(&self, name: &str) -> ApiRequest<Obj<K>, verb::Get> {
+    pub fn get(&self, name: &str) -> ApiRequest<Obj<K>, verb::Get>
+    where
+        S: Addressable,
+    {
         self.named(Method::GET, name, None)
     }
 
     /// Patches an object.
-    pub fn patch(&self, name: &str, patch: &Patch) -> ApiRequest<Obj<K>, verb::Patch> {
+    pub fn patch(&self, name: &str, patch: &Patch) -> ApiRequest<Obj<K>, verb::Patch>
+    where
+        S: Addressable,
+    {
         self.named(Method::PATCH, name, None).with(|request| add_patch(request, patch))
     }
 
     /// Patches an object with the difference between a read of it and a changed value; see [`Patch::merge_from`]. Without a
     /// difference nothing is sent, and the result is [`Patched::Unchanged`].
-    pub fn patch_changes(&self, changes: &Changes<K>) -> ApiRequest<Patched<K>, verb::Patch> {
+    pub fn patch_changes(&self, changes: &Changes<K>) -> ApiRequest<Patched<K>, verb::Patch>
+    where
+        S: Addressable,
+    {
         self.changes_to(None, changes)
     }
 
-    fn changes_to(&self, subresource: Option<&str>, changes: &Changes<K>) -> ApiRequest<Patched<K>, verb::Patch> {
+    fn changes_to(&self, subresource: Option<&str>, changes: &Changes<K>) -> ApiRequest<Patched<K>, verb::Patch>
+    where
+        S: Addressable,
+    {
         let name = changes.before().key().name();
         let request = self.request(Method::PATCH, Some(name), subresource, ResponseShape::Metadata);
         let request = ApiRequest::new(request, &self.info, read_patched);
@@ -353,12 +361,41 @@ impl<K, S: Addressable> Api<K, S> {
     }
 
     /// Deletes an object.
-    pub fn delete(&self, name: &str) -> ApiRequest<Deleted<K>, verb::Delete> {
+    pub fn delete(&self, name: &str) -> ApiRequest<Deleted<K>, verb::Delete>
+    where
+        S: Addressable,
+    {
         ApiRequest::delete(
             self.request(Method::DELETE, Some(name), None, ResponseShape::Full),
             &self.info,
             read_deleted,
         )
+    }
+
+    /// Applies fields of an object and takes ownership of them (server-side apply). Creates the object if it does not
+    /// exist. `fields` is an object with the fields that `field_manager` owns, and without `managedFields`. An empty
+    /// `field_manager` is that of the client ([`Client::with_field_manager`]).
+    ///
+    /// `fields` is borrowed and never changed: it can be applied again.
+    ///
+    /// A field that another manager owns with another value is a conflict, unless [`ApiRequest::force`] is called.
+    pub fn apply<T: Object + ?Sized>(
+        &self,
+        name: &str,
+        field_manager: &str,
+        fields: &T,
+    ) -> ApiRequest<Obj<K>, verb::Apply>
+    where
+        S: Addressable,
+    {
+        self.apply_to(name, None, field_manager, fields)
+    }
+}
+
+impl<K, S: Addressable> Api<K, S> {
+    /// Returns the namespace of a named object, or an error if there is none where one is needed.
+    pub(crate) fn address(&self) -> Result<Option<&str>, RequestError> {
+        self.scope.address()
     }
 
     /// Builds a request for the named object, or for a subresource of it.
@@ -395,19 +432,27 @@ impl<K, S: Addressable> Api<K, S> {
     }
 }
 
-impl<K: Object, S: Addressable> Api<K, S> {
+impl<K: Object, S: Scope> Api<K, S> {
     /// Creates an object. Without a name it needs a `generateName`, from which the server generates one.
-    pub fn create(&self, object: &K) -> ApiRequest<Obj<K>, verb::Write> {
+    pub fn create(&self, object: &K) -> ApiRequest<Obj<K>, verb::Write>
+    where
+        S: Addressable,
+    {
         let request = self.request(Method::POST, None, None, ResponseShape::Full);
         ApiRequest::new(self.body(request, object), &self.info, read_object)
     }
 
     /// Replaces the object that `object` names. With a resource version, the server replaces that version only;
     /// without, the last writer wins.
-    pub fn update(&self, object: &K) -> ApiRequest<Obj<K>, verb::Write> {
+    pub fn update(&self, object: &K) -> ApiRequest<Obj<K>, verb::Write>
+    where
+        S: Addressable,
+    {
         self.update_of(object, None)
     }
+}
 
+impl<K: Object, S: Addressable> Api<K, S> {
     fn update_of(&self, object: &K, subresource: Option<&str>) -> ApiRequest<Obj<K>, verb::Write> {
         let name = object.name().unwrap_or_default();
         let request = self.request(Method::PUT, Some(&name), subresource, ResponseShape::Full);
@@ -434,22 +479,6 @@ impl<K: Object, S: Addressable> Api<K, S> {
 }
 
 impl<K, S: Addressable> Api<K, S> {
-    /// Applies fields of an object and takes ownership of them (server-side apply). Creates the object if it does not
-    /// exist. `fields` is an object with the fields that `field_manager` owns, and without `managedFields`. An empty
-    /// `field_manager` is that of the client ([`Client::with_field_manager`]).
-    ///
-    /// `fields` is borrowed and never changed: it can be applied again.
-    ///
-    /// A field that another manager owns with another value is a conflict, unless [`ApiRequest::force`] is called.
-    pub fn apply<T: Object + ?Sized>(
-        &self,
-        name: &str,
-        field_manager: &str,
-        fields: &T,
-    ) -> ApiRequest<Obj<K>, verb::Apply> {
-        self.apply_to(name, None, field_manager, fields)
-    }
-
     fn apply_to<T: Object + ?Sized>(
         &self,
         name: &str,
@@ -475,7 +504,10 @@ impl<K, S: Addressable> Api<K, S> {
 }
 
 fn other_namespace(own: &str, ours: &str) -> RequestError {
-    let problem = format!("the object is in namespace {own:?}, the request is for namespace {ours:?}");
+    let problem = format!(
+        "the object is in namespace {own:?}, the request is for namespace {ours:?}: use `.namespace({own:?})`, or change the object's \
+         metadata.namespace"
+    );
     RequestError::Invalid { problem }
 }
 

@@ -35,6 +35,11 @@ pub trait Scope: sealed::Sealed + Clone + Send + Sync + 'static {
 }
 
 /// A scope in which a name identifies an object.
+#[diagnostic::on_unimplemented(
+    message = "an object of a namespaced kind can only be named within a namespace",
+    label = "no namespace is given",
+    note = "add `.namespace(…)`, as in `client.api::<Pod>().namespace(\"default\").get(\"web-0\")`, or `.default_namespace()`"
+)]
 pub trait Addressable: Scope {
     /// Returns the namespace, or an error if there is none where one is needed.
     #[doc(hidden)]
@@ -116,7 +121,7 @@ impl Addressable for Any {
 }
 
 fn no_namespace() -> RequestError {
-    RequestError::Invalid { problem: "the kind is namespaced, and no namespace is given".into() }
+    RequestError::Invalid { problem: "the kind is namespaced, and no namespace is given: add `.namespace(…)`".into() }
 }
 
 mod sealed {

@@ -11,7 +11,7 @@ use super::{HasOwners, HasOwnersMut};
 #[non_exhaustive]
 pub enum OwnerError {
     /// Another owner controls the object.
-    #[error("the object is already controlled by {kind} {name} (uid {uid})")]
+    #[error("the object is already controlled by {kind} {name} (uid {uid}): `set_owner_reference` adds another owner")]
     OtherController {
         /// The kind of that owner.
         kind: String,
@@ -21,7 +21,11 @@ pub enum OwnerError {
         uid: String,
     },
     /// A namespaced owner can only own objects in its namespace.
-    #[error("{owner} is in namespace {owner_namespace:?} and cannot own an object in {}", scope_name(.namespace))]
+    #[error(
+        "{owner} is in namespace {owner_namespace:?} and cannot own an object in {}: set the object's metadata.namespace to \
+         {owner_namespace:?}",
+        scope_name(.namespace)
+    )]
     OtherNamespace {
         /// The owner.
         owner: String,
@@ -31,7 +35,9 @@ pub enum OwnerError {
         namespace: Option<String>,
     },
     /// The owner lacks a field that a reference needs: it does not come from a server.
-    #[error("{owner} cannot be an owner: its {missing} is unknown")]
+    #[error(
+        "{owner} cannot be an owner: its {missing} is unknown; use the object that the server or a lister returned"
+    )]
     Incomplete {
         /// The owner.
         owner: String,

@@ -171,6 +171,7 @@ async fn fac_013_the_wait_for_an_unserved_kind_names_it() {
     let error = informers.wait_for_sync().await.unwrap_err();
     let text = error.to_string();
     assert!(text.starts_with("not all informers have synced: foos.example.com has stopped (failed to "), "{text}");
+    assert!(text.contains("install the CustomResourceDefinition foos.example.com with version v1"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -225,7 +225,8 @@ impl Driver {
         if let Recovery::Relist { .. } = next {
             self.metrics.increment(ReflectorCounter::Relists);
         }
-        let (is_instead, message) = (self.machine.is_listing_instead(), error.to_string());
+        let is_instead = self.machine.is_listing_instead();
+        let message = error.about(&self.ingest.resource).to_string();
         let mut phase = ReflectorPhase::Idle;
         self.status.change(|report| {
             phase = report.phase;

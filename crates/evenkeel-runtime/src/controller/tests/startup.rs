@@ -75,6 +75,26 @@ async fn co_008_a_shutdown_before_the_sync_is_no_error() {
     running.end().await.unwrap();
 }
 
+#[tokio::test(start_paused = true)]
+async fn co_040_a_kind_that_is_not_served_is_named_with_the_remedy() {
+    let server = server().await;
+    let client = server.client();
+    let foos = Arc::new(ResourceInfo::new("example.com", "v1", "Foo", "foos", true));
+    let built = Controller::dynamic(&client, &foos).named("co-040").sync_timeout(secs(10));
+    let error = built.run(pass(secs(60)), |_, _| async { Ok(Next::done()) }).await.unwrap_err().to_string();
+    let start = "controller co-040: caches not synced within 10s: co-040/foos.example.com: ";
+    let remedy =
+        "foos.example.com is not served: install the CustomResourceDefinition foos.example.com with version v1";
+    assert!(error.starts_with(start) && error.ends_with(remedy), "{error}");
+
+    let error = client.dynamic(&foos).namespace("default").get("a").await.unwrap_err().to_string();
+    assert!(error.ends_with(remedy), "{error}");
+    let error = client.dynamic(&foos).get("a").await.unwrap_err().to_string();
+    assert!(error.ends_with("add `.namespace(…)`"), "{error}");
+    let error = client.api::<Secret>().namespace("default").get("a").await.unwrap_err().to_string();
+    assert!(error.ends_with("secrets \"a\" not found"), "{error}");
+}
+
 /// Fails all requests for secrets.
 struct Faulty;
 

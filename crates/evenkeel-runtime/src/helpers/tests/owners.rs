@@ -35,7 +35,10 @@ fn co_022_a_controller_is_set_once_and_another_is_an_error_that_names_it() {
     );
     assert!(is_controlled_by(&map, &mine) && !is_controlled_by(&map, &other));
     let error = set_controller_reference(&mut map, &other).unwrap_err();
-    assert_eq!(error.to_string(), "the object is already controlled by ReplicaSet web (uid 1)");
+    assert_eq!(
+        error.to_string(),
+        "the object is already controlled by ReplicaSet web (uid 1): `set_owner_reference` adds another owner"
+    );
     assert_eq!(map.metadata.owner_references.unwrap(), references, "unchanged after an error");
 }
 
@@ -62,11 +65,12 @@ fn co_022_an_owner_becomes_the_controller_and_stays_it() {
 fn co_022_a_namespaced_owner_owns_objects_of_its_namespace() {
     let local = owner("web", "1", Some("here"));
     let error = set_controller_reference(&mut owned("there"), &local).unwrap_err();
-    let expected = "ReplicaSet web is in namespace \"here\" and cannot own an object in namespace \"there\"";
+    let expected = "ReplicaSet web is in namespace \"here\" and cannot own an object in namespace \"there\": set the object's \
+        metadata.namespace to \"here\"";
     assert_eq!(error.to_string(), expected);
     let mut node = Node::default();
     let error = set_owner_reference(&mut node, &local).unwrap_err();
-    assert!(error.to_string().ends_with("cannot own an object in no namespace"), "{error}");
+    assert!(error.to_string().ends_with("in no namespace: set the object's metadata.namespace to \"here\""), "{error}");
     let cluster = owner("all", "2", None);
     set_owner_reference(&mut node, &cluster).unwrap();
     set_owner_reference(&mut owned("there"), &cluster).unwrap();
@@ -75,7 +79,10 @@ fn co_022_a_namespaced_owner_owns_objects_of_its_namespace() {
 #[test]
 fn co_022_an_owner_without_a_uid_is_rejected() {
     let error = set_owner_reference(&mut owned("ns"), &typed_reference(&owned("ns"))).unwrap_err();
-    assert_eq!(error.to_string(), "ConfigMap a cannot be an owner: its uid is unknown");
+    assert_eq!(
+        error.to_string(),
+        "ConfigMap a cannot be an owner: its uid is unknown; use the object that the server or a lister returned"
+    );
     let incomplete = ObjectReference::default();
     assert!(matches!(
         set_owner_reference(&mut owned("ns"), &incomplete).unwrap_err(),
