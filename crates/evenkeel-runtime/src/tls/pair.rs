@@ -1,7 +1,7 @@
 //! [`ServingPair`]: a certificate chain with its key. [`CurrentPair`]: the one that a server uses now.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::Timestamp;
 use rustls::client::verify_server_name;
@@ -10,7 +10,6 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use tokio::sync::watch;
 
 use super::TlsError;
 
@@ -93,52 +92,38 @@ fn validity(leaf: &[u8]) -> Result<(Timestamp, Timestamp), TlsError> {
 }
 
 /// The pair that a server uses for new handshakes. Cheap to clone; clones share it.
-#[derive(Clone, Debug)]
-pub struct CurrentPair(watch::Sender<Option<Arc<ServingPair>>>);
+#[derive(Clone, Debug, Default)]
+pub struct CurrentPair(Arc<RwLock<Option<Arc<ServingPair>>>>);
 
 impl CurrentPair {
     /// Returns a slot without a pair: handshakes fail until [`set`](Self::set) is called.
     pub fn empty() -> Self {
-        CurrentPair(watch::Sender::new(None))
+        Self::default()
     }
 
     /// Returns a slot with this pair.
     pub fn new(pair: ServingPair) -> Self {
-        CurrentPair(watch::Sender::new(Some(Arc::new(pair))))
+        CurrentPair(Arc::new(RwLock::new(Some(Arc::new(pair)))))
     }
 
     /// Returns the pair of the next handshake.
     pub fn get(&self) -> Option<Arc<ServingPair>> {
-        self.0.borrow().clone()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Sets the pair of the handshakes from now on, and returns whether its chain is another than before.
     pub fn set(&self, pair: ServingPair) -> bool {
-        self.0.send_if_modified(|current| {
-            let is_new = current.as_ref().is_none_or(|current| !current.is_same_as(&pair));
-            if is_new {
-                *current = Some(Arc::new(pair));
-            }
-            is_new
-        })
-    }
-
-    /// Waits until there is a pair for which `condition` is true.
-    pub async fn wait_for(&self, mut condition: impl FnMut(&ServingPair) -> bool) -> Arc<ServingPair> {
-        let mut receiver = self.0.subscribe();
-        loop {
-            let current = receiver.borrow_and_update().clone();
-            if let Some(pair) = current.filter(|pair| condition(pair)) {
-                return pair;
-            }
-            // `self` holds a sender, so the channel stays open.
-            let _ = receiver.changed().await;
+        let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let is_new = current.as_ref().is_none_or(|current| !current.is_same_as(&pair));
+        if is_new {
+            *current = Some(Arc::new(pair));
         }
+        is_new
     }
 }
 
 impl ResolvesServerCert for CurrentPair {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.0.borrow().as_ref().map(|pair| Arc::clone(&pair.certified))
+        self.get().map(|pair| Arc::clone(&pair.certified))
     }
 }

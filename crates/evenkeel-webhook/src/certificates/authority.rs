@@ -8,16 +8,22 @@ use evenkeel_runtime::tls::{CurrentPair, ServingPair, TlsError};
 use jiff::Timestamp;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SerialNumber,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SerialNumber,
 };
+use rustls::RootCertStore;
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::ParsedCertificate;
 
+const AUTHORITY_NAME: &str = "evenkeel-webhook-ca";
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The validity of an authority: five years.
 const AUTHORITY_VALIDITY: Duration = Duration::from_secs(5 * 365 * DAY.as_secs());
 /// The validity of a serving certificate: 90 days.
 const SERVING_VALIDITY: Duration = Duration::from_secs(90 * DAY.as_secs());
 /// Certificates are valid from an hour ago, because clocks differ.
-const BACKDATED: Duration = Duration::from_secs(60 * 60);
+pub(super) const BACKDATED: Duration = Duration::from_secs(60 * 60);
 
 /// Why a certificate cannot be issued. Contains nothing of a key.
 #[derive(Debug, thiserror::Error)]
@@ -53,12 +59,51 @@ impl Authority {
     /// # Errors
     /// If there is no crypto provider.
     pub fn generate(now: Timestamp) -> Result<Self, CertificateError> {
-        let mut params = parameters("evenkeel-webhook-ca", now, AUTHORITY_VALIDITY)?;
+        let mut params = parameters(AUTHORITY_NAME, now, AUTHORITY_VALIDITY)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        params.key_usages = authority_parameters().key_usages;
         let key = new_key()?;
         let certificate = params.self_signed(&key).map_err(CertificateError::Generate)?.pem();
         Ok(Authority { certificate, key, params })
+    }
+
+    /// Parses an authority that this crate has generated.
+    pub(super) fn from_pem(certificate: &str, key: &str) -> Result<Self, CertificateError> {
+        let key = KeyPair::from_pem(key).map_err(CertificateError::Generate)?;
+        let der = CertificateDer::from_pem_slice(certificate.as_bytes()).map_err(|_| TlsError::NoCertificate)?;
+        let (_, parsed) = x509_parser::parse_x509_certificate(&der).map_err(|_| TlsError::NoCertificate)?;
+        if parsed.public_key().raw != key.subject_public_key_info() {
+            return Err(TlsError::Mismatch.into());
+        }
+        Ok(Authority { certificate: certificate.to_owned(), key, params: authority_parameters() })
+    }
+
+    /// Returns from when and until when the authority is valid.
+    pub(super) fn validity(&self) -> Option<(Timestamp, Timestamp)> {
+        let der = CertificateDer::from_pem_slice(self.certificate.as_bytes()).ok()?;
+        let (_, parsed) = x509_parser::parse_x509_certificate(&der).ok()?;
+        let time = |time: x509_parser::time::ASN1Time| Timestamp::from_second(time.timestamp()).ok();
+        Some((time(parsed.validity().not_before)?, time(parsed.validity().not_after)?))
+    }
+
+    /// Returns whether the authority has signed a certificate.
+    pub(super) fn has_issued(&self, certificate: &CertificateDer<'_>) -> bool {
+        let mut roots = RootCertStore::empty();
+        let Ok(der) = CertificateDer::from_pem_slice(self.certificate.as_bytes()) else { return false };
+        let parsed = ParsedCertificate::try_from(certificate).ok();
+        let now = x509_parser::parse_x509_certificate(certificate).ok();
+        let now = now.and_then(|(_, leaf)| u64::try_from(leaf.validity().not_before.timestamp()).ok());
+        let (Some(parsed), Some(now), Some(provider)) = (parsed, now, default_provider()) else { return false };
+        // At the start of the certificate's validity, both are valid.
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(now));
+        let algorithms = provider.signature_verification_algorithms.all;
+        roots.add(der).is_ok()
+            && verify_server_cert_signed_by_trust_anchor(&parsed, &roots, &[], now, algorithms).is_ok()
+    }
+
+    /// Returns the private key in PEM. It is a secret.
+    pub(super) fn key_pem(&self) -> String {
+        self.key.serialize_pem()
     }
 
     /// Returns the certificate in PEM: the `caBundle` of configurations.
@@ -102,6 +147,16 @@ impl IssuedPair {
         let provider = default_provider().ok_or(TlsError::NoCryptoProvider)?;
         Ok(CurrentPair::new(ServingPair::from_pem(self.certificate.as_bytes(), self.key.as_bytes(), &provider)?))
     }
+}
+
+/// The parameters of an authority that issuing depends on.
+fn authority_parameters() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, AUTHORITY_NAME);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+    params
 }
 
 fn new_key() -> Result<KeyPair, CertificateError> {

@@ -1,4 +1,5 @@
-//! Certificates of the program's own: an authority, and the pairs that it issues. With the feature `certificates`.
+//! Certificates of the program's own: an authority and the pairs that it issues, kept in a Secret. With the feature
+//! `certificates`.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,8 +17,11 @@
 //! ```
 
 mod authority;
+mod own;
+mod secret;
 
 #[cfg(test)]
 mod tests;
 
 pub use authority::{Authority, CertificateError, IssuedPair};
+pub use own::{OwnCertificates, OwnCertificatesError};

@@ -1,5 +1,6 @@
 //! The metrics of a hook, under controller-runtime's names.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
@@ -17,7 +18,12 @@ pub(super) struct RouteMetrics {
     in_flight: Gauge,
     succeeded: Counter,
     failed: Counter,
+    /// Reviews that were allowed, by the operations below.
+    allowed: [OnceLock<Counter>; OPERATIONS.len()],
 }
+
+/// The operations that have a label of their own. The text of another one is the client's, and there are many texts.
+const OPERATIONS: [&str; 4] = ["CREATE", "UPDATE", "DELETE", "CONNECT"];
 
 impl RouteMetrics {
     /// Registers the metrics of a path. Those of the codes 200 and 500 are there from the start.
@@ -41,6 +47,7 @@ impl RouteMetrics {
             in_flight,
             succeeded: requests("200"),
             failed: requests("500"),
+            allowed: std::array::from_fn(|_| OnceLock::new()),
         }
     }
 
@@ -62,18 +69,17 @@ impl RouteMetrics {
     }
 
     pub(super) fn reviewed(&self, operation: &str, allowed: bool, code: u16) {
-        // The text of an unknown operation is the client's, and there are many texts.
-        let operation = match operation {
-            "CREATE" => "CREATE",
-            "UPDATE" => "UPDATE",
-            "DELETE" => "DELETE",
-            "CONNECT" => "CONNECT",
-            _ => "other",
+        let known = OPERATIONS.iter().position(|known| *known == operation);
+        let operation = known.map_or("other", |index| OPERATIONS[index]);
+        let reviews = || {
+            let allowed = if allowed { "true" } else { "false" };
+            counter!(REVIEWS, "webhook" => self.path.clone(), "operation" => operation, "allowed" => allowed,
+                "code" => code.to_string())
         };
-        let allowed = if allowed { "true" } else { "false" };
-        counter!(REVIEWS, "webhook" => self.path.clone(), "operation" => operation, "allowed" => allowed,
-            "code" => code.to_string())
-        .increment(1);
+        match known.filter(|_| allowed && code == 200) {
+            Some(index) => self.allowed[index].get_or_init(reviews).increment(1),
+            None => reviews().increment(1),
+        }
     }
 }
 

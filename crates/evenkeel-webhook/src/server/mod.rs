@@ -193,6 +193,12 @@ impl WebhookServer {
         })
     }
 
+    /// Returns whether the server listens.
+    #[cfg(feature = "certificates")]
+    pub(crate) fn is_listening(&self) -> bool {
+        matches!(self.shared.listening(), Listening::Yes(_))
+    }
+
     /// Starts to listen, in tasks of the current runtime.
     ///
     /// # Errors

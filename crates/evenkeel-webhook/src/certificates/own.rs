@@ -1,0 +1,242 @@
+//! [`OwnCertificates`]: a serving certificate that replicas share in a Secret and renew.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_cache::{Event, InformerFactory};
+use evenkeel_client::tls::{CryptoProvider, default_provider};
+use evenkeel_client::{Client, Error};
+use evenkeel_runtime::tls::{CurrentPair, TlsError};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use super::authority::CertificateError;
+use super::secret::{RotationStep, SecretContent};
+use crate::{ConfigurationError, WebhookServer, WebhookTarget};
+
+/// The pause after a failed request.
+const RETRY: Duration = Duration::from_secs(5);
+/// The longest sleep: clocks are set, and computers are suspended.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60 * 60);
+
+type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// Why own certificates cannot be kept.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OwnCertificatesError {
+    /// A request to the API server failed.
+    #[error(transparent)]
+    Api(#[from] Error),
+    /// A certificate cannot be issued.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// The configurations of the webhooks cannot be made.
+    #[error(transparent)]
+    Configuration(#[from] ConfigurationError),
+    /// The informer of the Secret cannot be started.
+    #[error("cannot watch the Secret: {problem}")]
+    Informer {
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// Keeps the serving certificate of a webhook server in a Secret that all replicas share, renews it, and writes the webhook
+/// configurations with the authorities that verify it.
+///
+/// ```no_run
+/// # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use evenkeel_runtime::Manager;
+/// use evenkeel_runtime::manager::shutdown_signal;
+/// use evenkeel_webhook::certificates::OwnCertificates;
+/// use evenkeel_webhook::WebhookServer;
+///
+/// let certificates = OwnCertificates::new(&client, "shop", "shop-system", "hooks");
+/// let webhooks = WebhookServer::builder().certificate(certificates.slot()).service("shop-system", "hooks").build()?;
+/// let server = webhooks.clone();
+/// Manager::new(&client)
+///     .server("webhooks", move |stop| server.run(stop.requested()))
+///     .always("webhook certificates", move |stop| certificates.run(webhooks, stop.requested()))
+///     .run(shutdown_signal()?)
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The Secret `<service>-certificates` has `ca.crt`, `ca.key`, `tls.crt` and `tls.key`. The first replica creates it; all others
+/// read it. A serving certificate is renewed after two thirds of its 90 days, an authority after two thirds of its five years.
+/// A new authority is first published beside the old one. Certificates are issued from it once the configurations have both,
+/// and the old one is removed a day later.
+///
+/// # Permissions
+///
+/// `get`, `list`, `watch`, `update` of the one Secret, `create` of Secrets in the namespace, and `get`, `patch`, `create` of the two
+/// configurations.
+pub struct OwnCertificates {
+    client: Client,
+    namespace: String,
+    secret: String,
+    name: String,
+    target: WebhookTarget,
+    slot: CurrentPair,
+    clock: Clock,
+}
+
+impl OwnCertificates {
+    /// Returns the certificates of a program behind a Service. Nothing is requested until [`run`](Self::run).
+    pub fn new(client: &Client, program: &str, namespace: &str, service: &str) -> Self {
+        OwnCertificates {
+            client: client.clone(),
+            namespace: namespace.to_owned(),
+            secret: format!("{service}-certificates"),
+            name: format!("{service}.{namespace}.svc"),
+            target: WebhookTarget::service(program, namespace, service),
+            slot: CurrentPair::empty(),
+            clock: Arc::new(now),
+        }
+    }
+
+    /// Sets where the current time comes from. Default: the clock of the system.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Returns the slot of the pair, for [`WebhookServerBuilder::certificate`](crate::WebhookServerBuilder::certificate). It is
+    /// empty until the Secret has been read or created.
+    pub fn slot(&self) -> &CurrentPair {
+        &self.slot
+    }
+
+    /// Keeps Secret, pair and configurations current until `shutdown` resolves. Failed requests are logged and repeated.
+    ///
+    /// # Errors
+    /// If there is no crypto provider, or if the hooks have no valid configurations.
+    pub async fn run(
+        self,
+        server: WebhookServer,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<(), OwnCertificatesError> {
+        let provider = default_provider().ok_or(CertificateError::Tls(TlsError::NoCryptoProvider))?;
+        // An error that repeating does not help against.
+        server.configurations(&self.target)?;
+        let changed = Arc::new(Notify::new());
+        let informers = self.informer(&changed)?;
+        let _running = informers.start();
+        let keep = async {
+            loop {
+                let wait = match self.rotate(&server, &provider).await {
+                    Ok(wait) => wait,
+                    Err(error) => {
+                        tracing::warn!(secret = self.secret, %error, "cannot keep webhook certificates; retrying");
+                        RETRY
+                    }
+                };
+                tokio::select! {
+                    () = changed.notified() => {}
+                    () = sleep(wait) => {}
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = shutdown => Ok(()),
+            never = keep => never,
+        }
+    }
+
+    /// Watches the one Secret.
+    fn informer(&self, changed: &Arc<Notify>) -> Result<InformerFactory, OwnCertificatesError> {
+        let fields = format!("metadata.name={}", self.secret);
+        let informers = InformerFactory::builder(&self.client)
+            .namespace(&self.namespace)
+            .configure::<Secret>(|secrets| secrets.fields(fields).resync(Duration::ZERO))
+            .build();
+        let changed = Arc::clone(changed);
+        let added = informers.of::<Secret>().add_handler(move |_: Event<Secret>| changed.notify_one());
+        added.map_err(|error| OwnCertificatesError::Informer { problem: error.to_string() })?;
+        Ok(informers)
+    }
+
+    /// Reads the Secret, takes the steps that are due, and returns when to look again.
+    async fn rotate(
+        &self,
+        server: &WebhookServer,
+        provider: &CryptoProvider,
+    ) -> Result<Duration, OwnCertificatesError> {
+        let secrets = self.client.api::<Secret>().namespace(&self.namespace);
+        let names = [&*self.name];
+        loop {
+            let now = (self.clock)();
+            let (mut secret, exists) = match secrets.get(&self.secret).await {
+                Ok(found) => match found.typed() {
+                    Ok(secret) => (Secret::clone(&secret), true),
+                    Err(_) => (Secret::default(), true),
+                },
+                Err(error) if error.is_not_found() => (Secret::default(), false),
+                Err(error) => return Err(error.into()),
+            };
+            let content = SecretContent::parse(&secret, provider);
+            let (step, is_published) = match &content {
+                None => (RotationStep::Create, false),
+                Some(content) => {
+                    self.slot.set(content.serving_pair(provider)?);
+                    let is_published = self.publish(server, content).await?;
+                    (content.next_step(&names, is_published, now), is_published)
+                }
+            };
+            if let RotationStep::WaitUntil(time) = step {
+                let wait = Duration::try_from(time.duration_since(now)).unwrap_or_default();
+                // Until every configuration has the bundle, look again soon.
+                let limit = if is_published { LONGEST_SLEEP } else { RETRY };
+                return Ok(wait.clamp(Duration::from_secs(1), limit));
+            }
+            if exists && content.is_none() {
+                tracing::warn!(secret = self.secret, "the Secret has no usable certificates; replacing them");
+            }
+            let next = match content {
+                None => SecretContent::create(&names, now, provider)?,
+                Some(content) => content.after(step, &names, now, provider)?,
+            };
+            next.write(&mut secret);
+            secret.metadata.name = Some(self.secret.clone());
+            secret.metadata.namespace = Some(self.namespace.clone());
+            // Bound to the version that was read: of several replicas one succeeds.
+            let written = if exists { secrets.update(&secret).await } else { secrets.create(&secret).await };
+            match written {
+                Ok(_) => tracing::info!(secret = self.secret, ?step, "webhook certificates written"),
+                Err(error) if error.is_conflict() || error.is_already_exists() || error.is_not_found() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Writes the configurations, once the server listens with the pair. Returns whether they have the bundle.
+    async fn publish(&self, server: &WebhookServer, content: &SecretContent) -> Result<bool, OwnCertificatesError> {
+        if !server.is_listening() {
+            return Ok(false);
+        }
+        let target = self.target.clone().ca_bundle(content.bundle());
+        server.configurations(&target)?.apply(&self.client).await?;
+        Ok(true)
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "certificates are valid in real time")]
+fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+impl std::fmt::Debug for OwnCertificates {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OwnCertificates")
+            .field("secret", &self.secret)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
