@@ -25,7 +25,7 @@ use crate::path;
 ///
 /// // Served on /validate-apps-v1-deployment.
 /// let replicas = Hook::validating::<Deployment>().on_create(|deployment, _| async move {
-///     match deployment.spec.as_ref().and_then(|spec| spec.replicas) {
+///     match deployment.spec.replicas {
 ///         Some(replicas) if replicas > 100 => Err("spec.replicas is limited to 100".into()),
 ///         _ => Ok(()),
 ///     }

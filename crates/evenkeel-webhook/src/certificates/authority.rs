@@ -90,12 +90,14 @@ impl Authority {
     pub(super) fn has_issued(&self, certificate: &CertificateDer<'_>) -> bool {
         let mut roots = RootCertStore::empty();
         let Ok(der) = CertificateDer::from_pem_slice(self.certificate.as_bytes()) else { return false };
+        let start = |der: &[u8]| {
+            let (_, parsed) = x509_parser::parse_x509_certificate(der).ok()?;
+            u64::try_from(parsed.validity().not_before.timestamp()).ok()
+        };
+        // Both are valid at the later start. That may be the authority's: clocks of replicas differ.
+        let now = start(certificate).max(start(&der)).map(Duration::from_secs).map(UnixTime::since_unix_epoch);
         let parsed = ParsedCertificate::try_from(certificate).ok();
-        let now = x509_parser::parse_x509_certificate(certificate).ok();
-        let now = now.and_then(|(_, leaf)| u64::try_from(leaf.validity().not_before.timestamp()).ok());
         let (Some(parsed), Some(now), Some(provider)) = (parsed, now, default_provider()) else { return false };
-        // At the start of the certificate's validity, both are valid.
-        let now = UnixTime::since_unix_epoch(Duration::from_secs(now));
         let algorithms = provider.signature_verification_algorithms.all;
         roots.add(der).is_ok()
             && verify_server_cert_signed_by_trust_anchor(&parsed, &roots, &[], now, algorithms).is_ok()

@@ -19,6 +19,8 @@ use crate::{ConfigurationError, WebhookServer, WebhookTarget};
 
 /// The pause after a failed request.
 const RETRY: Duration = Duration::from_secs(5);
+/// The number of steps without a pause. A rotation needs three; more are lost to other replicas.
+const MAX_STEPS: usize = 10;
 /// The longest sleep: clocks are set, and computers are suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60 * 60);
 
@@ -171,7 +173,7 @@ impl OwnCertificates {
     ) -> Result<Duration, OwnCertificatesError> {
         let secrets = self.client.api::<Secret>().namespace(&self.namespace);
         let names = [&*self.name];
-        loop {
+        for _ in 0..MAX_STEPS {
             let now = (self.clock)();
             let (mut secret, exists) = match secrets.get(&self.secret).await {
                 Ok(found) => match found.typed() {
@@ -210,10 +212,13 @@ impl OwnCertificates {
             let written = if exists { secrets.update(&secret).await } else { secrets.create(&secret).await };
             match written {
                 Ok(_) => tracing::info!(secret = self.secret, ?step, "webhook certificates written"),
-                Err(error) if error.is_conflict() || error.is_already_exists() || error.is_not_found() => {}
+                // Another replica was first.
+                Err(error) if error.is_conflict() || error.is_already_exists() => {}
+                Err(error) if exists && error.is_not_found() => {}
                 Err(error) => return Err(error.into()),
             }
         }
+        Ok(RETRY)
     }
 
     /// Writes the configurations, once the server listens with the pair. Returns whether they have the bundle.

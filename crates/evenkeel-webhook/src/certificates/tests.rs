@@ -122,6 +122,15 @@ fn rot_003_a_new_authority_is_published_before_it_issues_and_the_old_one_is_drop
     assert!(matches!(dropped.next_step(names, true, settled + DAY), RotationStep::WaitUntil(_)));
 }
 
+#[test]
+fn a_certificate_of_a_replica_whose_clock_is_behind_is_not_issued_again() {
+    let names = &NAMES[..1];
+    let content = SecretContent::create(names, now(), &provider()).unwrap();
+    let behind = now() - Duration::from_secs(120);
+    let issued = reread(&content.after(RotationStep::Issue, names, behind, &provider()).unwrap());
+    assert!(matches!(issued.next_step(names, true, behind), RotationStep::WaitUntil(_)));
+}
+
 /// A replica: its server, and the task that keeps its certificates.
 struct Replica {
     slot: evenkeel_runtime::tls::CurrentPair,

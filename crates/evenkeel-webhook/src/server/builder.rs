@@ -91,7 +91,8 @@ impl WebhookServerBuilder {
     }
 
     /// Requires client certificates that an authority in this file has issued. The file is reloaded when it changes. Default:
-    /// every client may connect. It has no effect on the pair of a [slot](Self::certificate).
+    /// every client may connect.
+    /// It needs certificate files: with a [slot](Self::certificate), the server does not start.
     pub fn client_ca(mut self, file: impl Into<PathBuf>) -> Self {
         self.client_ca = Some(file.into());
         self
@@ -144,7 +145,7 @@ impl WebhookServerBuilder {
             shared.register(hook)?;
         }
         let certificates = match self.slot {
-            Some(slot) => Certificates::Slot(slot),
+            Some(slot) => Certificates::Slot { slot, has_client_ca: self.client_ca.is_some() },
             None => Certificates::Files {
                 certificate: self.directory.join("tls.crt"),
                 key: self.directory.join("tls.key"),

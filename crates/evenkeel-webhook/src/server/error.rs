@@ -47,6 +47,11 @@ pub enum ServeError {
     /// The address is invalid or cannot be bound.
     #[error(transparent)]
     Listen(#[from] StartError),
+    /// The authority of clients is set, and the certificate is not in files.
+    #[error(
+        "client_ca is reloaded with the files of the certificate; use certificate_directory instead of certificate"
+    )]
+    ClientCaWithSlot,
     /// There is no usable certificate.
     #[error("the webhook server has no usable certificate: {0}")]
     Tls(#[from] TlsError),

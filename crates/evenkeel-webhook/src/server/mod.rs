@@ -25,7 +25,7 @@ use evenkeel_base::http::ServerHandle;
 use evenkeel_client::tls::CryptoProvider;
 use evenkeel_runtime::health::Check;
 use evenkeel_runtime::internals::listen;
-use evenkeel_runtime::tls::{CertificateWatcher, CurrentPair, ServerTls, TlsError};
+use evenkeel_runtime::tls::{CertificateWatcher, CurrentPair, ServerTls};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use tokio::task::JoinHandle;
 
@@ -81,7 +81,7 @@ struct ServeSettings {
 /// Where the certificate of a server comes from.
 enum Certificates {
     Files { certificate: PathBuf, key: PathBuf, client_ca: Option<PathBuf> },
-    Slot(CurrentPair),
+    Slot { slot: CurrentPair, has_client_ca: bool },
 }
 
 /// The hooks of a server, and its state.
@@ -261,9 +261,10 @@ impl Drop for RunningWebhookServer {
 }
 
 impl ServeSettings {
-    fn tls(&self) -> Result<(ServerTls, Option<CertificateWatcher>), TlsError> {
+    fn tls(&self) -> Result<(ServerTls, Option<CertificateWatcher>), ServeError> {
         match &self.certificates {
-            Certificates::Slot(slot) => Ok((ServerTls::new(slot, self.provider.clone())?, None)),
+            Certificates::Slot { has_client_ca: true, .. } => Err(ServeError::ClientCaWithSlot),
+            Certificates::Slot { slot, .. } => Ok((ServerTls::new(slot, self.provider.clone())?, None)),
             Certificates::Files { certificate, key, client_ca } => {
                 let mut builder = CertificateWatcher::builder(certificate, key);
                 if let Some(file) = client_ca {

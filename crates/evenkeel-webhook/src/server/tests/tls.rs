@@ -1,5 +1,6 @@
 //! The server on a socket.
 
+use evenkeel_runtime::tls::TlsError;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
@@ -58,6 +59,10 @@ async fn whs_001_files_are_in_the_default_directory_and_a_server_that_is_off_sta
     let empty = tempfile::tempdir().unwrap();
     let missing = WebhookServer::builder().certificate_directory(empty.path()).address("127.0.0.1:0").build().unwrap();
     assert!(matches!(missing.start().await.unwrap_err(), ServeError::Tls(TlsError::Read { .. })));
+
+    let (slot, _) = pair();
+    let both = WebhookServer::builder().certificate(&slot).client_ca("ca.crt").address("127.0.0.1:0").build().unwrap();
+    assert!(matches!(both.start().await.unwrap_err(), ServeError::ClientCaWithSlot));
 
     let off = WebhookServer::builder().address("0").hook(hook()).build().unwrap();
     let running = off.start().await.unwrap();
