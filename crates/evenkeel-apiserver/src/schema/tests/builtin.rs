@@ -320,12 +320,12 @@ fn dry_5_schemas_inside_definitions_are_decoded_too() {
 /// Compares the rules of a type, and of everything below it, with those of the client.
 fn compare_merge_rules(schema: &Schema, rules: MergeType, path: &str, seen: &mut BTreeSet<String>) {
     for (name, field) in schema.shape().properties.iter() {
-        // The member of every object, which has no protobuf.
-        if path.is_empty() && ["apiVersion", "kind"].contains(&&**name) {
-            continue;
-        }
         let path = format!("{path}.{name}");
-        let place = rules.field(name).unwrap_or_else(|| panic!("{path} has no type"));
+        let Some(place) = rules.field(name) else {
+            // The members of every kind, which have no protobuf.
+            assert!(["apiVersion", "kind"].contains(&&**name), "{path} has no type");
+            continue;
+        };
         let list = match place.list_ownership() {
             ListOwnership::Atomic => List::Atomic,
             ListOwnership::Set => List::Set,
