@@ -20,11 +20,11 @@ pub enum Event<K> {
         /// The current state.
         new: Obj<K>,
     },
-    /// The object was deleted.
+    /// The object was deleted, or is not watched any more: [`Deleted::OutOfScope`].
     Delete(Deleted<K>),
 }
 
-/// A deleted object.
+/// A deleted object, or one that left the scope of its informer.
 #[derive(Clone, Debug)]
 pub enum Deleted<K> {
     /// The watch reported the deletion. This is the last state, with the resource version of the deletion.
@@ -36,6 +36,12 @@ pub enum Deleted<K> {
         key: ObjectKey,
         /// The last known state, which may be old; `None` if there is none.
         last_known: Option<Obj<K>>,
+    },
+    /// Not deleted: the namespace of the object was removed from the [set](crate::NamespaceSet) of the informer. The store does not
+    /// contain the object any more, and its later changes are not reported.
+    OutOfScope {
+        /// The last state in the store.
+        object: Obj<K>,
     },
 }
 
@@ -72,7 +78,7 @@ impl<K> Deleted<K> {
     /// Returns the key of the object.
     pub fn key(&self) -> &ObjectKey {
         match self {
-            Deleted::Observed(object) => object.key(),
+            Deleted::Observed(object) | Deleted::OutOfScope { object } => object.key(),
             Deleted::Missed { key, .. } => key,
         }
     }
@@ -80,7 +86,7 @@ impl<K> Deleted<K> {
     /// Returns the last known state.
     pub fn object(&self) -> Option<&Obj<K>> {
         match self {
-            Deleted::Observed(object) => Some(object),
+            Deleted::Observed(object) | Deleted::OutOfScope { object } => Some(object),
             Deleted::Missed { last_known, .. } => last_known.as_ref(),
         }
     }
@@ -90,9 +96,15 @@ impl<K> Deleted<K> {
         matches!(self, Deleted::Missed { .. })
     }
 
+    /// Returns whether the object was not deleted: its namespace was removed from the set of the informer.
+    pub fn is_out_of_scope(&self) -> bool {
+        matches!(self, Deleted::OutOfScope { .. })
+    }
+
     /// Returns the same for an object that is decoded as `L`.
     pub fn cast<L>(self) -> Deleted<L> {
         match self {
+            Deleted::OutOfScope { object } => Deleted::OutOfScope { object: object.cast() },
             Deleted::Observed(object) => Deleted::Observed(object.cast()),
             Deleted::Missed { key, last_known } => Deleted::Missed { key, last_known: last_known.map(Obj::cast) },
         }

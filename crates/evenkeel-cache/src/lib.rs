@@ -36,6 +36,7 @@
 //! - [`informer`]: [`SharedInformer`], which is all of these together, for any number of handlers.
 //! - [`handler`]: [`Handler`], the callback that receives [`Event`]s, and ready-made handlers.
 //! - [`lister`]: [`Lister`], reads of what an informer has.
+//! - [`namespaces`]: [`NamespaceSet`], several namespaces for one informer, changed at run time.
 //! - [`view`]: [`View`], decoded values stored beside the objects, for hot reads.
 //! - `factory`: `InformerFactory`, one informer for each kind, with the feature `client`.
 //! - [`transform`]: what makes objects lighter before they are stored.
@@ -84,6 +85,7 @@ pub mod handler;
 pub mod informer;
 pub mod lister;
 pub mod metrics;
+pub mod namespaces;
 mod ordered_queue;
 #[cfg(feature = "parts")]
 pub mod parts;
@@ -102,6 +104,7 @@ pub use factory::InformerFactory;
 pub use handler::{Delivery, Filter, Handler, HandlerFuncs, HandlerOptions, OnPanic};
 pub use informer::{InformerOptions, Registration, RunningInformers, SharedInformer, Subscription};
 pub use lister::{Lister, ListerKey, NamespaceLister};
+pub use namespaces::NamespaceSet;
 pub use source::ListerWatcher;
 pub use store::{Index, Indexer, Snapshot, Store};
 pub use view::{View, ViewEvent};

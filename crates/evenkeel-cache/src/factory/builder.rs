@@ -12,8 +12,9 @@ use super::kind_options::KindOptions;
 use super::registry::Key;
 use super::settings::Settings;
 use super::{FactoryInner, InformerFactory};
-use crate::Object;
+use crate::informer::OnForbidden;
 use crate::source::BoxError;
+use crate::{NamespaceSet, Object};
 
 /// Builds an [`InformerFactory`].
 ///
@@ -64,9 +65,40 @@ impl InformerFactoryBuilder {
         self.all(|options| options.resync(period))
     }
 
-    /// Selects the objects of one namespace; empty for all: see [`KindOptions::namespace`].
-    pub fn namespace(self, namespace: impl Into<String>) -> Self {
+    /// Selects the objects of one namespace; empty for all: see [`KindOptions::namespace`]. It replaces
+    /// [`namespaces`](Self::namespaces).
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        (self.settings.namespaces, self.settings.labelled) = (None, None);
         self.all(|options| options.namespace(namespace))
+    }
+
+    /// Selects the objects of several namespaces, which [`InformerFactory::namespaces`] changes at run time: see [`NamespaceSet`]. The
+    /// empty name stands for all other namespaces.
+    ///
+    /// A kind that [`configure`](Self::configure) gives a namespace of its own is not part of the set, and neither are cluster-scoped
+    /// kinds.
+    pub fn namespaces<S: AsRef<str>>(self, names: impl IntoIterator<Item = S>) -> Self {
+        self.with_set(NamespaceSet::new(names), None)
+    }
+
+    /// Selects the objects of all namespaces whose labels match: a text such as `team=x`, or a
+    /// [`LabelSelector`](evenkeel_core::LabelSelector). An informer of Namespaces changes the set.
+    ///
+    /// A namespace whose labels do not match any more leaves the set a second later, unless they match again by then.
+    pub fn namespaces_labelled(self, selector: impl ToString) -> Self {
+        let selector = selector.to_string();
+        self.with_set(NamespaceSet::labelled(selector.clone()), Some(selector))
+    }
+
+    fn with_set(mut self, set: NamespaceSet, labelled: Option<String>) -> Self {
+        self.settings.all.selection.namespace = None;
+        (self.settings.namespaces, self.settings.labelled) = (Some(set), labelled);
+        self
+    }
+
+    /// Sets what informers do while one of [several namespaces](Self::namespaces) is forbidden. Default: they do not sync.
+    pub fn on_forbidden(self, policy: OnForbidden) -> Self {
+        self.all(|options| options.on_forbidden(policy))
     }
 
     /// Selects objects by label: see [`KindOptions::labels`].

@@ -10,7 +10,7 @@ use super::InformerFactory;
 use super::registry::{InformerScope, Key};
 
 impl InformerFactory {
-    /// Returns whether the informer of a kind will show an object that was written: whether the object is in the namespace of the
+    /// Returns whether the informer of a kind will show an object that was written: whether the object is in a namespace of the
     /// informer and matches its selectors.
     ///
     /// `K` is the type of the informer: `Unstructured` for [`dynamic`](Self::dynamic), `PartialObjectMetadata` for
@@ -28,12 +28,17 @@ impl InformerFactory {
         } else {
             Key::Typed(kind)
         };
-        let scope = self.inner.settings.scope(&registered, info.namespaced());
+        let (scope, set) = self.inner.settings.scope(&registered, info.namespaced());
         let InformerScope { namespace, labels, fields, query } = scope;
         if !query.is_empty() {
             return false;
         }
         if !namespace.is_empty() && key.namespace().is_some_and(|own| own != namespace) {
+            return false;
+        }
+        if let (Some(set), Some(own)) = (set, key.namespace())
+            && !set.covers(own)
+        {
             return false;
         }
         // An informer with an invalid selector never syncs, so there is nothing to decide.

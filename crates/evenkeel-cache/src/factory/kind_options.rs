@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use evenkeel_client::{Query, Wire};
 
-use crate::informer::{InformerOptions, InformerSettings};
+use crate::informer::{InformerOptions, InformerSettings, OnForbidden};
 
 /// Options of one kind of a factory: [`InformerOptions`], and what the factory's source of that kind lists. The default: all
 /// objects of all namespaces.
@@ -30,7 +30,8 @@ pub struct Selection {
 }
 
 impl<K: 'static> InformerOptions<K, Selection> {
-    /// Selects the objects of one namespace; empty for all. It does not affect cluster-scoped kinds.
+    /// Selects the objects of one namespace; empty for all. It does not affect cluster-scoped kinds. A kind with a namespace of its own
+    /// is not part of the factory's [set](crate::NamespaceSet).
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.selection.namespace = Some(namespace.into());
         self
@@ -42,7 +43,15 @@ impl<K: 'static> InformerOptions<K, Selection> {
         self
     }
 
-    /// Selects objects by field: a text such as `spec.nodeName=n1`, or a [`FieldSelector`](evenkeel_core::FieldSelector).
+    /// Sets what the informer does while one of the factory's [namespaces](crate::NamespaceSet) is forbidden. Default: it does not
+    /// sync.
+    pub fn on_forbidden(mut self, policy: OnForbidden) -> Self {
+        self.settings.on_forbidden = Some(policy);
+        self
+    }
+
+    /// Selects objects by field: a text such as `spec.nodeName=n1`, or a [`FieldSelector`](evenkeel_core::FieldSelector). The field
+    /// `metadata.namespace=x` makes requests in that namespace, so that a Role is enough.
     pub fn fields(mut self, selector: impl ToString) -> Self {
         self.selection.fields = Some(selector.to_string());
         self
@@ -112,6 +121,7 @@ impl InformerSettings {
             max_list_objects: self.max_list_objects.or(defaults.max_list_objects),
             max_list_bytes: self.max_list_bytes.or(defaults.max_list_bytes),
             check_interval: self.check_interval.or(defaults.check_interval),
+            on_forbidden: self.on_forbidden.or(defaults.on_forbidden),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod builder;
 mod covers;
 mod kind_options;
+mod labelled;
 mod narrowed;
 mod registry;
 mod settings;
@@ -27,7 +28,7 @@ use self::settings::Settings;
 pub use self::sync_error::SyncError;
 use crate::informer::{InformerStatus, RunningInformers};
 use crate::source::BoxFuture;
-use crate::{Lister, SharedInformer, View};
+use crate::{HandlerOptions, Lister, NamespaceSet, SharedInformer, View};
 
 /// The informers of a program: one for each kind, shared by all parts of the program. Clones are the same factory.
 ///
@@ -134,7 +135,7 @@ impl InformerFactory {
     fn informer(&self, key: Key, info: impl FnOnce() -> Arc<ResourceInfo>) -> SharedInformer<Untyped> {
         let FactoryInner { client, settings, registry } = &*self.inner;
         let info = info();
-        let scope = settings.scope(&key, info.namespaced());
+        let (scope, _) = settings.scope(&key, info.namespaced());
         let key = (key, scope);
         registry.get(&key).unwrap_or_else(|| {
             let made = settings.informer(client, &key.0, &info);
@@ -148,7 +149,28 @@ impl InformerFactory {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn start(&self) -> RunningInformers {
-        self.inner.registry.start()
+        let FactoryInner { client, settings, registry } = &*self.inner;
+        let labelled = settings.labelled.as_deref().map(|selector| {
+            let key = Key::LabelledNamespaces;
+            let make = || settings.labelled_namespaces(client, selector);
+            registry.get(&key).unwrap_or_else(|| registry.add(key, make()))
+        });
+        // Before it starts, so that one call follows each.
+        let labelled = labelled.filter(|namespaces| !namespaces.is_started());
+        let running = registry.start();
+        if let (Some(namespaces), Some(set)) = (labelled, &settings.namespaces)
+            // A new informer has not stopped.
+            && let Ok(events) = namespaces.subscribe(HandlerOptions::new().name("namespaces"))
+        {
+            namespaces.spawn(labelled::follow(events, set.clone()));
+        }
+        running
+    }
+
+    /// Returns the namespaces of the informers, to change them at run time; `None` if the factory was built without
+    /// [`namespaces`](InformerFactoryBuilder::namespaces).
+    pub fn namespaces(&self) -> Option<&NamespaceSet> {
+        self.inner.settings.namespaces.as_ref()
     }
 
     /// Waits until all started informers have synced: their stores hold the complete initial list. Informers that were

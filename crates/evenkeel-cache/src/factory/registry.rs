@@ -21,6 +21,8 @@ pub(super) enum Key {
     Dynamic(Arc<ResourceInfo>),
     /// The metadata of a kind.
     Metadata(Arc<ResourceInfo>),
+    /// The Namespaces whose labels determine the namespaces of all others.
+    LabelledNamespaces,
 }
 
 /// The objects that an informer lists. Empty texts stand for no restriction.

@@ -6,18 +6,23 @@ use std::sync::Arc;
 use evenkeel_client::api::scope::Any;
 use evenkeel_client::{Api, Client, Wire};
 use evenkeel_core::status::qualified;
-use evenkeel_core::{FieldSelector, LabelSelector, ResourceInfo, Untyped};
+use evenkeel_core::{FieldOperator, FieldSelector, FieldTerm, LabelSelector, ResourceInfo, Untyped};
 
 use super::kind_options::{KindOptions, Selection};
 use super::registry::{InformerScope, Key};
-use crate::SharedInformer;
-use crate::source::ApiSource;
+use crate::namespaces::Scope;
+use crate::source::{ApiSource, ListerWatcher};
+use crate::{NamespaceSet, SharedInformer};
 
 /// The options of all informers of a factory, and of single kinds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
     pub(super) name: Option<String>,
     pub(super) all: KindOptions<Untyped>,
+    /// The namespaces of all informers, except those of a namespace of their own.
+    pub(super) namespaces: Option<NamespaceSet>,
+    /// The label selector that determines them.
+    pub(super) labelled: Option<String>,
     pub(super) kinds: HashMap<Key, KindOptions<Untyped>>,
     /// The settings of the factory that this one narrows.
     pub(super) widest: Option<Arc<Settings>>,
@@ -35,23 +40,34 @@ impl Settings {
         self.kinds.get(key).cloned().unwrap_or_default().or(&self.all)
     }
 
-    /// Returns the objects that an informer lists, with selectors in one form.
-    pub(super) fn scope(&self, key: &Key, namespaced: bool) -> InformerScope {
-        let Selection { namespace, labels, fields, query, .. } = self.options(key).selection;
+    /// Returns the objects that an informer lists, with selectors in one form, and the set of namespaces unless the informer has one
+    /// of its own.
+    pub(super) fn scope(&self, key: &Key, namespaced: bool) -> (InformerScope, Option<&NamespaceSet>) {
+        let (Selection { namespace, labels, fields, query, .. }, set) = self.placed(self.options(key).selection);
         let (labels, fields) = (labels.unwrap_or_default(), fields.unwrap_or_default());
-        InformerScope {
+        let scope = InformerScope {
             namespace: namespace.filter(|_| namespaced).unwrap_or_default(),
             // An invalid selector stays as it is: the informer reports it.
             labels: LabelSelector::parse(&labels).map_or(labels, |parsed| parsed.to_string()),
             fields: FieldSelector::parse(&fields).map_or(fields, |parsed| parsed.to_string()),
             query: query.unwrap_or_default(),
-        }
+        };
+        (scope, set)
+    }
+
+    /// Finds the namespace of an informer.
+    fn placed(&self, mut selection: Selection) -> (Selection, Option<&NamespaceSet>) {
+        // A role in that namespace suffices then.
+        let selected = || selection.fields.as_deref().and_then(selected_namespace);
+        selection.namespace = selection.namespace.take().or_else(selected);
+        let set = self.namespaces.as_ref().filter(|_| selection.namespace.is_none());
+        (selection, set)
     }
 
     /// Returns a new informer.
     pub(super) fn informer(&self, client: &Client, key: &Key, info: &Arc<ResourceInfo>) -> SharedInformer<Untyped> {
         let (options, selection) = self.options(key).split();
-        let Selection { namespace, labels, fields, query, wire } = selection;
+        let (Selection { namespace, labels, fields, query, wire }, set) = self.placed(selection);
         let mut api = Api::<Untyped, Any>::of(client, info);
         if let Some(namespace) = &namespace {
             api = api.namespace(namespace);
@@ -65,25 +81,41 @@ impl Settings {
         let query = query.unwrap_or_default();
         let mut name = options.settings.name.clone().unwrap_or_else(|| self.name_of(key, info));
         if let Some(widest) = &self.widest {
-            name += &narrowed_by(&widest.scope(key, info.namespaced()), &self.scope(key, info.namespaced()));
+            name += &narrowed_by(&widest.scope(key, info.namespaced()).0, &self.scope(key, info.namespaced()).0);
         }
-        match key {
-            Key::Typed(_) | Key::Dynamic(_) => {
-                let source = ApiSource::new(api).labels(labels).fields(fields).query(query);
-                SharedInformer::with_source(source, info, options, name)
+        let is_metadata = matches!(key, Key::Metadata(_) | Key::LabelledNamespaces);
+        let source = move |api: Api<Untyped, Any>, fields: String| -> Arc<dyn ListerWatcher> {
+            match is_metadata {
+                true => Arc::new(ApiSource::new(api.metadata()).labels(&labels).fields(fields).query(query.clone())),
+                false => Arc::new(ApiSource::new(api).labels(&labels).fields(fields).query(query.clone())),
             }
-            Key::Metadata(_) => {
-                let source = ApiSource::new(api.metadata()).labels(labels).fields(fields).query(query);
-                SharedInformer::with_source(source, info, options, name)
-            }
-        }
+        };
+        let Some(set) = set.filter(|_| info.namespaced()) else {
+            return SharedInformer::with_source(source(api, fields), info, options, name);
+        };
+        let source_of = move |scope: &Scope| {
+            let terms = [fields.clone(), scope.field_selector()];
+            let fields = terms.into_iter().filter(|terms| !terms.is_empty()).collect::<Vec<_>>().join(",");
+            source(api.clone().namespace(scope.namespace()), fields)
+        };
+        SharedInformer::with_namespaces(set, source_of, info, options, name)
+    }
+
+    /// Returns the informer of the Namespaces with these labels.
+    pub(super) fn labelled_namespaces(&self, client: &Client, selector: &str) -> SharedInformer<Untyped> {
+        let info = Arc::new(ResourceInfo::new("", "v1", "Namespace", "namespaces", false));
+        let all = KindOptions::default().labels(selector);
+        let own = Settings { name: self.name.clone(), all, ..Settings::default() };
+        own.informer(client, &Key::LabelledNamespaces, &info)
     }
 
     /// Returns the name of an informer: `deployments.apps`, after the name of the factory if it has one.
     fn name_of(&self, key: &Key, info: &ResourceInfo) -> String {
         let mut name = qualified(info.group(), info.plural());
-        if matches!(key, Key::Metadata(_)) {
-            name.push_str(" (metadata)");
+        match key {
+            Key::Typed(_) | Key::Dynamic(_) => {}
+            Key::Metadata(_) => name.push_str(" (metadata)"),
+            Key::LabelledNamespaces => name.push_str(" (labelled)"),
         }
         match &self.name {
             Some(factory) => format!("{factory}/{name}"),
@@ -105,4 +137,13 @@ fn narrowed_by(widest: &InformerScope, scope: &InformerScope) -> String {
         .map(|(what, _, narrow)| format!("{what} {narrow}"))
         .collect();
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
+}
+
+/// Returns the namespace that a field selector selects, if it selects one.
+fn selected_namespace(fields: &str) -> Option<String> {
+    let selector = FieldSelector::parse(fields).ok()?;
+    let is_namespace = |term: &&FieldTerm| {
+        term.field == "metadata.namespace" && term.operator == FieldOperator::Equals && !term.value.is_empty()
+    };
+    selector.terms().iter().find(is_namespace).map(|term| term.value.clone())
 }

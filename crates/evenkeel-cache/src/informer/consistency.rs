@@ -282,7 +282,7 @@ fn reason_of(error: &SourceError) -> String {
     if error.is_expired() { format!("the version has expired: {error}") } else { format!("failed to list: {error}") }
 }
 
-async fn sleep_until_some(at: Option<Instant>) {
+pub(crate) async fn sleep_until_some(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,
         None => pending().await,

@@ -1,4 +1,5 @@
-//! The driver task of an informer: runs the reflector into the process loop until the informer stops.
+//! The driver task of an informer: runs the reflector into the process loop until the informer stops. `scoped_driver` has that of
+//! an informer of several namespaces.
 
 use std::sync::Arc;
 
@@ -6,12 +7,19 @@ use tokio::sync::mpsc;
 
 use super::observe::{InformerEvent, Notify};
 use super::process_loop::ProcessLoop;
-use super::shared::{InformerShared, Parts, StopMode, TaskGuard};
+use super::scoped_driver::ScopedDriver;
+use super::shared::{InformerShared, Parts, Reflectors, StopMode, TaskGuard};
 
 /// Runs the reflector until the informer is stopped.
 pub(super) async fn drive(guard: DriverGuard) {
     let shared = Arc::clone(&guard.shared);
-    let Some(Parts { reflector, queue, checker, checks }) = shared.take_parts() else { return };
+    let Some(Parts { reflectors, queue, checks }) = shared.take_parts() else { return };
+    let (reflector, checker) = match reflectors {
+        Reflectors::One { reflector, checker } => (reflector, checker),
+        Reflectors::PerNamespace { reflector, wanted } => {
+            return ScopedDriver::new(&shared, wanted, reflector, queue).run(checks).await;
+        }
+    };
     let observers = Arc::clone(&shared.observers);
     let reflector = reflector.observe_errors(move |failure| observers.notify(InformerEvent::Failed(failure)));
     let mut reflector = reflector.resync_period(shared.processor().check_period()).build();

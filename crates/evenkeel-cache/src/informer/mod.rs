@@ -1,4 +1,4 @@
-//! [`SharedInformer`]: one reflector, one store, any number of handlers.
+//! [`SharedInformer`]: one reflector or one for each namespace, one store, any number of handlers.
 
 mod consistency;
 mod driver;
@@ -11,6 +11,9 @@ mod processor;
 mod registration;
 mod resync;
 mod running;
+mod scoped_driver;
+mod scoped_sink;
+mod scopes;
 mod shared;
 mod status;
 mod subscription;
@@ -31,10 +34,12 @@ use self::listener::{Callback, Listener};
 use self::metrics::{HandlerMetrics, Identity, ViewMetrics};
 use self::observe::{Observer, ObserverGuard};
 use self::processor::{HandlerRunner, Processor};
-use self::shared::{InformerPhase, InformerShared, Parts};
+use self::scopes::ScopedShared;
+use self::shared::{InformerPhase, Parts, Reflectors};
 use crate::delta_fifo::DeltaFifo;
 use crate::delta_queue::DeltaQueue;
 use crate::handler::{Handler, HandlerOptions};
+use crate::namespaces::{NamespaceSet, Scope};
 use crate::ordered_queue::{ListMode, OrderedQueue};
 use crate::reflector::Reflector;
 use crate::source::{BoxFuture, ListerWatcher};
@@ -42,13 +47,16 @@ use crate::store::{Index, IndexError, NAMESPACE_INDEX, Table};
 use crate::view::{PreparedView, Views};
 use crate::{Event, Indexer};
 
+pub(crate) use self::consistency::sleep_until_some;
 pub use self::consistency::{ConsistencyOutcome, ConsistencyReport};
 pub use self::listener::Lag;
 pub(crate) use self::options::InformerSettings;
 pub use self::options::{InformerOptions, QueueKind};
 pub use self::registration::{Registration, Stopped};
 pub use self::running::RunningInformers;
-pub use self::status::InformerStatus;
+pub use self::scopes::OnForbidden;
+pub(crate) use self::shared::InformerShared;
+pub use self::status::{InformerStatus, NamespaceStatus};
 pub use self::subscription::Subscription;
 pub use self::weak::WeakInformer;
 pub use crate::reflector::{
@@ -252,14 +260,59 @@ impl<K: 'static> SharedInformer<K> {
     /// [started](Self::start).
     pub fn new(source: impl ListerWatcher, info: &Arc<ResourceInfo>, options: InformerOptions<K>) -> Self {
         let name = options.settings.name.clone().unwrap_or_else(|| info.plural().to_owned());
-        Self::with_source(source, info, options, name)
+        Self::with_source(Arc::new(source), info, options, name)
     }
 
     pub(crate) fn with_source(
-        source: impl ListerWatcher,
+        source: Arc<dyn ListerWatcher>,
         info: &Arc<ResourceInfo>,
         options: InformerOptions<K>,
         name: String,
+    ) -> Self {
+        let identity = Identity::new(&name, info);
+        let settings = &options.settings;
+        let checker = ConsistencyChecker {
+            source: Arc::clone(&source),
+            resource: Arc::clone(info),
+            transform: settings.transform.clone(),
+            limits: settings.list_limits(),
+            interval: settings.check_interval.filter(|interval| !interval.is_zero()),
+        };
+        let reflector = Reflector::builder(source, Arc::clone(info)).name(identity.name());
+        let reflector = Box::new(settings.reflector(reflector));
+        let reflectors = Reflectors::One { reflector, checker: Box::new(checker) };
+        Self::assemble(reflectors, None, info, options, name, identity)
+    }
+
+    /// Returns an informer with one reflector for each namespace of a set, which lists and watches the source of that scope.
+    pub(crate) fn with_namespaces(
+        set: &NamespaceSet,
+        sources: impl Fn(&Scope) -> Arc<dyn ListerWatcher> + Send + Sync + 'static,
+        info: &Arc<ResourceInfo>,
+        options: InformerOptions<K>,
+        name: String,
+    ) -> Self {
+        let identity = Identity::new(&name, info);
+        let scoped = ScopedShared::new(set.clone(), options.settings.on_forbidden.unwrap_or_default());
+        let (info_of_reflector, settings) = (Arc::clone(info), options.settings.clone());
+        let unique = identity.name().to_owned();
+        let reflector = move |scope: &Scope| {
+            let name = format!("{unique} in {}", scope.describe());
+            settings.reflector(Reflector::builder(sources(scope), Arc::clone(&info_of_reflector)).name(name))
+        };
+        let reflectors = Reflectors::PerNamespace { reflector: Box::new(reflector), wanted: set.watch() };
+        let informer = Self::assemble(reflectors, Some(scoped), info, options, name, identity);
+        set.join(&informer.shared);
+        informer
+    }
+
+    fn assemble(
+        reflectors: Reflectors,
+        scoped: Option<ScopedShared>,
+        info: &Arc<ResourceInfo>,
+        options: InformerOptions<K>,
+        name: String,
+        identity: Identity,
     ) -> Self {
         let options = options.settings;
         let queue: DeltaQueue = match options.queue.unwrap_or_default() {
@@ -267,17 +320,6 @@ impl<K: 'static> SharedInformer<K> {
             QueueKind::OrderedPerItem => OrderedQueue::new(ListMode::PerItem).into(),
             QueueKind::Keyed => DeltaFifo::new().into(),
         };
-        let identity = Identity::new(&name, info);
-        let source: Arc<dyn ListerWatcher> = Arc::new(source);
-        let checker = ConsistencyChecker {
-            source: Arc::clone(&source),
-            resource: Arc::clone(info),
-            transform: options.transform.clone(),
-            limits: options.list_limits(),
-            interval: options.check_interval.filter(|interval| !interval.is_zero()),
-        };
-        let reflector = Reflector::builder(source, Arc::clone(info)).name(identity.name());
-        let reflector = options.reflector(reflector);
         let mut indexes = options.indexes;
         if indexes.iter().any(|index| index.name() == NAMESPACE_INDEX) {
             tracing::warn!(
@@ -287,11 +329,13 @@ impl<K: 'static> SharedInformer<K> {
         }
         // Of indexes with the same name the last one is used, and listers rely on this one.
         indexes.push(Index::namespace());
-        let table = Arc::new(Table::new(indexes));
+        let set = scoped.as_ref().map(|scoped| scoped.set.clone());
+        let table = Arc::new(Table::with_namespaces(indexes, set));
         let processor = Processor::new(options.resync.unwrap_or_default());
         let (check, checks) = consistency::requests();
-        let parts = Parts { reflector, queue, checker, checks };
-        let shared = InformerShared::new(name, identity, Arc::clone(info), table, processor, parts, check);
+        let parts = Parts { reflectors, queue, checks };
+        let mut shared = InformerShared::new(name, identity, Arc::clone(info), table, processor, parts, check);
+        shared.scoped = scoped;
         SharedInformer { shared: Arc::new(shared), kind: PhantomData }
     }
 
@@ -365,6 +409,11 @@ impl<K> SharedInformer<K> {
     /// Returns `true` if the informer runs or can still be started.
     pub(crate) fn can_run(&self) -> bool {
         self.shared.can_run()
+    }
+
+    /// Spawns a task that ends when the informer stops. [`stopped`](Self::stopped) waits for it.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.shared.spawn_task(task);
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use evenkeel_core::{Obj, Untyped};
 
+use super::scopes::OnForbidden;
 use crate::Object;
 use crate::reflector::limits::ListLimits;
 use crate::reflector::{Backoff, ErrorHandler, OnTransformError, ReflectorBuilder, ReflectorFailure, Transform};
@@ -79,6 +80,7 @@ pub(crate) struct InformerSettings {
     pub(crate) max_list_objects: Option<usize>,
     pub(crate) max_list_bytes: Option<usize>,
     pub(crate) check_interval: Option<Duration>,
+    pub(crate) on_forbidden: Option<OnForbidden>,
 }
 
 impl<K: 'static> InformerOptions<K> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
-use evenkeel_core::ObjectKey;
+use evenkeel_core::{ObjectKey, ResourceVersion};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -15,25 +15,70 @@ use crate::Object;
 use crate::delta::Delta;
 use crate::delta_queue::{BATCH_LIMIT, DeltaQueue, StoreView};
 use crate::event::Notifications;
+use crate::namespaces::Scope;
 use crate::reflector::{DeltaSink, SinkError, SinkRequest};
 
 /// The sink of an informer's reflector: the delta queue, and behind it the store and the listeners.
 ///
 /// One task drives the reflector and the process loop, so nothing is applied while a delta is queued, and the store has no
-/// other writer. The store is always written before the listeners are notified.
+/// other writer. The store is always written before the listeners are notified. The reflectors of several namespaces share a process
+/// loop and lock it: [`ScopedSink`](super::scoped_sink::ScopedSink).
 pub(super) struct ProcessLoop {
     shared: Arc<InformerShared>,
     queue: DeltaQueue,
     synced: bool,
     metrics: InformerMetrics,
-    /// Requests of the consistency check.
-    repairs: mpsc::Receiver<SinkRequest>,
+    /// Requests of the consistency check. Those of several namespaces have one channel each.
+    repairs: Option<mpsc::Receiver<SinkRequest>>,
 }
 
 impl ProcessLoop {
     pub(super) fn new(shared: Arc<InformerShared>, queue: DeltaQueue, repairs: mpsc::Receiver<SinkRequest>) -> Self {
         let metrics = InformerMetrics::new(&shared.identity);
-        ProcessLoop { shared, queue, synced: false, metrics, repairs }
+        ProcessLoop { shared, queue, synced: false, metrics, repairs: Some(repairs) }
+    }
+
+    /// Returns the process loop of an informer of several namespaces. The queue does not decide when such an informer has synced: each
+    /// namespace has a list of its own.
+    pub(super) fn scoped(shared: Arc<InformerShared>, queue: DeltaQueue) -> Self {
+        let metrics = InformerMetrics::new(&shared.identity);
+        ProcessLoop { shared, queue, synced: true, metrics, repairs: None }
+    }
+
+    /// Applies the queued deltas, then a list of one scope in one step.
+    pub(super) fn replace_scope(&mut self, scope: &Scope, list: Delta) {
+        self.process();
+        let started = Instant::now();
+        self.shared.observers.notify(InformerEvent::Received(&list));
+        self.shared.views.prepare(std::slice::from_ref(&list));
+        let Delta::ReplacedAll { objects, resource_version } = list else { return };
+        let initial = self.shared.scoped.as_ref().is_some_and(|scoped| !scoped.is_listed(scope.namespace()));
+        let notifications = self.shared.table.replace_scope(scope, objects, resource_version, initial);
+        self.distribute(notifications);
+        self.shared.scope_listed(scope);
+        self.metrics.processed(started.elapsed());
+        self.measure();
+    }
+
+    /// Applies the queued deltas, then advances the version of one scope.
+    pub(super) fn bookmark_scope(&mut self, scope: &Scope, version: ResourceVersion) {
+        self.process();
+        self.shared.table.bookmark_scope(scope, &version);
+        self.shared.observers.notify(InformerEvent::Received(&Delta::Bookmark(version)));
+    }
+
+    /// Applies the queued deltas, then removes the objects of all other scopes.
+    pub(super) fn set_scopes(&mut self, scopes: &[Scope]) {
+        self.process();
+        let notifications = self.shared.table.set_scopes(scopes);
+        self.distribute(notifications);
+        self.measure();
+    }
+
+    fn measure(&self) {
+        let table = &self.shared.table;
+        self.metrics.stored(table.version().as_str(), table.len(), table.payload_bytes());
+        self.shared.processor().measure(Instant::now());
     }
 
     /// Applies all queued deltas.
@@ -55,9 +100,7 @@ impl ProcessLoop {
             self.update_queue_length();
             self.metrics.processed(started.elapsed());
         }
-        let table = &self.shared.table;
-        self.metrics.stored(table.version().as_str(), table.len(), table.payload_bytes());
-        self.shared.processor().measure(Instant::now());
+        self.measure();
     }
 
     fn distribute(&self, notifications: Notifications) {
@@ -89,7 +132,7 @@ impl DeltaSink for ProcessLoop {
     fn push(&mut self, delta: Delta) -> Result<(), SinkError> {
         if let Delta::ReplacedAll { .. } = delta {
             // This list repairs what an earlier check found.
-            while self.repairs.try_recv().is_ok() {}
+            while self.repairs.as_mut().is_some_and(|repairs| repairs.try_recv().is_ok()) {}
         }
         match &delta {
             Delta::SyncAll => {
@@ -118,7 +161,9 @@ impl DeltaSink for ProcessLoop {
     }
 
     fn poll_request(&mut self, context: &mut Context<'_>) -> Poll<SinkRequest> {
-        if let Poll::Ready(Some(repair)) = self.repairs.poll_recv(context) {
+        if let Some(repairs) = &mut self.repairs
+            && let Poll::Ready(Some(repair)) = repairs.poll_recv(context)
+        {
             return Poll::Ready(repair);
         }
         let period = ready!(self.shared.processor().poll_check_period(context));

@@ -14,8 +14,11 @@ use super::listener::{self, Lag, Listener};
 use super::metrics::Identity;
 use super::observe::Observers;
 use super::processor::{HandlerRunner, Processor};
+use super::scoped_driver::ReflectorOfScope;
+use super::scopes::{ScopedShared, merged_report};
 use super::status::InformerStatus;
 use crate::delta_queue::DeltaQueue;
+use crate::namespaces::WantedNamespaces;
 use crate::reflector::{ReflectorBuilder, ReflectorStatus};
 use crate::store::Table;
 use crate::view::{BUILD_STEP, PreparedView, Views};
@@ -43,15 +46,22 @@ pub(crate) struct InformerShared {
     last_check: Mutex<Option<ConsistencyReport>>,
     pub(super) observers: Arc<Observers>,
     pub(super) views: Views,
+    /// Of an informer of several namespaces only.
+    pub(super) scoped: Option<ScopedShared>,
 }
 
-/// Reflector and queue, until the driver task takes them.
+/// Reflectors and queue, until the driver task takes them.
 pub(super) struct Parts {
-    pub(super) reflector: ReflectorBuilder,
+    pub(super) reflectors: Reflectors,
     pub(super) queue: DeltaQueue,
-    pub(super) checker: ConsistencyChecker,
     /// Requests for consistency checks.
     pub(super) checks: mpsc::Receiver<CheckRequest>,
+}
+
+/// The reflectors of an informer.
+pub(super) enum Reflectors {
+    One { reflector: Box<ReflectorBuilder>, checker: Box<ConsistencyChecker> },
+    PerNamespace { reflector: ReflectorOfScope, wanted: watch::Receiver<WantedNamespaces> },
 }
 
 /// How far an informer is.
@@ -141,6 +151,7 @@ impl InformerShared {
             last_check: Mutex::new(None),
             observers: Arc::default(),
             views: Views::default(),
+            scoped: None,
         }
     }
 
@@ -191,9 +202,19 @@ impl InformerShared {
         Some(self.task())
     }
 
-    fn task(self: &Arc<Self>) -> TaskGuard {
+    pub(super) fn task(self: &Arc<Self>) -> TaskGuard {
         self.tasks.send_modify(|tasks| *tasks += 1);
         TaskGuard(Arc::clone(self))
+    }
+
+    /// Spawns a task that ends when the informer stops, if it runs.
+    pub(super) fn spawn_task(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
+        let Some(runtime) = self.runtime.get() else { return };
+        let guard = self.task();
+        runtime.spawn(async move {
+            let _guard = guard;
+            task.await;
+        });
     }
 
     /// Spawns the task of a listener.
@@ -286,8 +307,9 @@ impl InformerShared {
     /// Notes that all of the initial list is in the store.
     pub(super) fn set_synced(&self, now: Instant) {
         let mut processor = self.processor();
-        self.lifecycle.send_if_modified(|lifecycle| !std::mem::replace(&mut lifecycle.synced, true));
-        processor.synced(now);
+        if self.lifecycle.send_if_modified(|lifecycle| !std::mem::replace(&mut lifecycle.synced, true)) {
+            processor.synced(now);
+        }
     }
 
     /// Stops the tasks.
@@ -355,6 +377,9 @@ impl InformerShared {
     }
 
     pub(super) fn last_sync_resource_version(&self) -> ResourceVersion {
+        if self.scoped.is_some() {
+            return self.table.version();
+        }
         let version = self.reflector.get().map(ReflectorStatus::last_sync_resource_version).unwrap_or_default();
         ResourceVersion::new(&version)
     }
@@ -382,15 +407,22 @@ impl InformerShared {
             let lag = entry.listener.lag();
             handlers.entry(entry.listener.name.clone()).and_modify(|all| all.add(lag)).or_insert(lag);
         }
+        let namespaces = self.namespace_statuses();
+        let store_resource_version = self.table.version().as_str().to_owned();
+        let reflector = match &self.scoped {
+            Some(_) => merged_report(&namespaces, store_resource_version.clone()),
+            None => self.reflector.get().map(ReflectorStatus::report).unwrap_or_default(),
+        };
         InformerStatus {
             name: self.name.clone(),
             is_started: self.is_started(),
             is_stopped: lifecycle.phase == InformerPhase::Stopped,
             has_synced: lifecycle.synced,
             objects: self.table.len(),
-            store_resource_version: self.table.version().as_str().to_owned(),
+            store_resource_version,
             queued: self.queued.load(Ordering::Relaxed),
-            reflector: self.reflector.get().map(ReflectorStatus::report).unwrap_or_default(),
+            reflector,
+            namespaces,
             consistency: self.last_check.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             handlers,
         }

@@ -95,6 +95,7 @@ impl<K> Stream for Subscription<K> {
             match work {
                 Some(Work::Batch(batch)) => this.batch = Some((batch, 0)),
                 Some(Work::One(event)) => return Poll::Ready(this.yield_event(event)),
+                Some(Work::Barrier(_)) => {}
                 Some(Work::Synced) => this.listener.set_synced(InitialSync::Done),
                 None => {
                     this.listener.revoke();

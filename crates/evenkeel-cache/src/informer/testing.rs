@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use evenkeel_core::{Obj, ResourceInfo, Untyped};
 
-use crate::{Event, Object};
+use crate::{Deleted, Event, Object};
 
 pub(super) fn pods() -> Arc<ResourceInfo> {
     Arc::new(ResourceInfo::new("", "v1", "Pod", "pods", true))
@@ -16,7 +16,7 @@ pub(super) fn object(name: &str, version: u64) -> Object {
     Obj::from_json(&pods(), json).unwrap()
 }
 
-/// An event in short: `add a@1`, `initial a@1`, `update a@1->2`, `delete a@3`, `missed a@2`.
+/// An event in short: `add a@1`, `initial a@1`, `update a@1->2`, `delete a@3`, `missed a@2`, `left a@2`.
 pub(super) fn tell(event: &Event<Untyped>) -> String {
     let version = |object: &Object| object.resource_version().to_owned();
     let key = event.key();
@@ -25,7 +25,11 @@ pub(super) fn tell(event: &Event<Untyped>) -> String {
         Event::Add { object, initial: true } => format!("initial {key}@{}", version(object)),
         Event::Update { old, new } => format!("update {key}@{}->{}", version(old), version(new)),
         Event::Delete(deleted) => {
-            let word = if deleted.is_final_state_unknown() { "missed" } else { "delete" };
+            let word = match deleted {
+                Deleted::Observed(_) => "delete",
+                Deleted::Missed { .. } => "missed",
+                Deleted::OutOfScope { .. } => "left",
+            };
             format!("{word} {key}@{}", deleted.object().map(version).unwrap_or_default())
         }
     }

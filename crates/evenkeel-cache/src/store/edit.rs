@@ -5,6 +5,7 @@ use std::sync::Arc;
 use evenkeel_core::{ResourceVersion, Untyped};
 
 use super::index::Index;
+use super::scopes::ScopeVersions;
 use super::state::{IndexState, Location, StoreState, Totals};
 use super::values::{Cell, Values};
 use crate::Object;
@@ -266,24 +267,44 @@ impl WriterState {
 }
 
 impl Totals {
-    /// Records observed versions: a newer one replaces the current one, an older one does not, and of two that cannot be compared the
-    /// later one does. Empty versions are ignored. Returns the versions that cannot be compared.
+    /// Records observed versions. Returns those that cannot be compared.
     pub(super) fn saw<'a>(&mut self, versions: impl Iterator<Item = &'a str>) -> Vec<ResourceVersion> {
-        let mut opaque = Vec::new();
-        let mut newest = self.version.as_str();
-        for version in versions.filter(|version| !version.is_empty()) {
-            if !is_number(version) {
-                opaque.push(ResourceVersion::new(version));
-            } else if is_number(newest) && (version.len(), version) <= (newest.len(), newest) {
-                continue;
-            }
-            newest = version;
-        }
-        if newest != self.version.as_str() {
-            self.version = ResourceVersion::new(newest);
-        }
-        opaque
+        advance(&mut self.version, versions)
     }
+
+    /// Changes the versions of the scopes, if the store has scopes.
+    pub(super) fn change_scopes<T: Default>(&mut self, change: impl FnOnce(&mut ScopeVersions) -> T) -> T {
+        let Some(scopes) = &mut self.scopes else { return T::default() };
+        let scopes = Arc::make_mut(scopes);
+        let result = change(scopes);
+        let lowest = scopes.lowest();
+        if lowest != self.version {
+            self.version = lowest;
+        }
+        result
+    }
+}
+
+/// Advances a version by observed ones: a newer one replaces the current one, an older one does not, and of two that cannot be
+/// compared the later one does. Empty versions are ignored. Returns the versions that cannot be compared.
+pub(super) fn advance<'a>(
+    current: &mut ResourceVersion,
+    versions: impl Iterator<Item = &'a str>,
+) -> Vec<ResourceVersion> {
+    let mut opaque = Vec::new();
+    let mut newest = current.as_str();
+    for version in versions.filter(|version| !version.is_empty()) {
+        if !is_number(version) {
+            opaque.push(ResourceVersion::new(version));
+        } else if is_number(newest) && (version.len(), version) <= (newest.len(), newest) {
+            continue;
+        }
+        newest = version;
+    }
+    if newest != current.as_str() {
+        *current = ResourceVersion::new(newest);
+    }
+    opaque
 }
 
 /// Returns whether [`ResourceVersion::compare`] can compare it, without an allocation.

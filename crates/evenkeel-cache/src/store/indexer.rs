@@ -84,7 +84,8 @@ impl<K> Indexer<K> {
 
     /// Returns the resource version of the store: the newest that was written, or that of the last list or bookmark.
     ///
-    /// Comparable versions never move it back, except for that of a list. Of other versions the last one is used.
+    /// Comparable versions never move it back, except for that of a list. Of other versions the last one is used. If each namespace
+    /// has a version of its own, this is the lowest; it is empty until all have one.
     pub fn resource_version(&self) -> ResourceVersion {
         self.table.version()
     }
@@ -97,8 +98,21 @@ impl<K> Indexer<K> {
     ///
     /// # Errors
     /// If the informer that fills the store stops.
+    ///
+    /// The store of an informer of [several namespaces](crate::NamespaceSet) has a version per namespace, and this waits for all
+    /// of them: for those without changes until their next bookmark, about a minute. [`at_least_for`](Self::at_least_for) waits for
+    /// one.
     pub async fn at_least(&self, version: &ResourceVersion) -> Result<(), StoreStopped> {
-        self.table.at_least(version).await
+        self.table.at_least(None, version).await
+    }
+
+    /// Waits until the store reaches this version in the namespace of an object: until it contains the write of the object that
+    /// returned the version. As [`at_least`](Self::at_least) for an informer with one reflector.
+    ///
+    /// # Errors
+    /// If the informer that fills the store stops, or the namespace is not in its set.
+    pub async fn at_least_for(&self, key: &ObjectKey, version: &ResourceVersion) -> Result<(), StoreStopped> {
+        self.table.at_least(key.namespace(), version).await
     }
 }
 

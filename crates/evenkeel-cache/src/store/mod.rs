@@ -4,10 +4,12 @@ mod edit;
 mod index;
 mod indexer;
 mod paged;
+mod scopes;
 mod snapshot;
 mod standalone;
 mod state;
 mod table;
+mod table_scopes;
 mod values;
 mod wait;
 

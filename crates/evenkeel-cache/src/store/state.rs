@@ -8,6 +8,7 @@ use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 
 use super::index::Index;
 use super::paged::{HashTable, Paged};
+use super::scopes::ScopeVersions;
 use crate::Object;
 
 /// Objects per page. Copying a page clones a reference to each of its objects, so pages are small.
@@ -33,7 +34,10 @@ pub(super) struct StoreState {
 /// Totals of all objects.
 #[derive(Clone, Debug)]
 pub(super) struct Totals {
+    /// The version of the store: the lowest one, if each scope has its own.
     pub(super) version: ResourceVersion,
+    /// The versions of the scopes, of a store that several reflectors fill; `None` for all other stores.
+    pub(super) scopes: Option<Arc<ScopeVersions>>,
     pub(super) objects: usize,
     pub(super) payload_bytes: usize,
     /// The number of writes.
@@ -76,7 +80,8 @@ impl StoreState {
     pub(super) fn new(definitions: Arc<[Index<Untyped>]>) -> Self {
         // The keys of the standard library are random.
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8);
-        let totals = Totals { version: ResourceVersion::new(""), objects: 0, payload_bytes: 0, commits: 0 };
+        let totals =
+            Totals { version: ResourceVersion::new(""), scopes: None, objects: 0, payload_bytes: 0, commits: 0 };
         StoreState {
             secrets: Arc::new(RapidSecrets::seed(seed)),
             keys: HashTable::new(),

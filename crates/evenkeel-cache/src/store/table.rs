@@ -22,15 +22,17 @@ use evenkeel_core::{ObjectKey, ResourceVersion, Untyped};
 
 use super::edit::{Edit, WriterState};
 use super::index::{Index, IndexError};
+use super::scopes::StoreVersions;
 use super::state::StoreState;
 use super::values::Values;
 use super::wait::{StoreStopped, Waiters};
 use crate::delta::Delta;
 use crate::event::Notifications;
+use crate::namespaces::{NamespaceSet, Scope};
 use crate::{Deleted, Event, Object};
 
 /// Writes of more objects than this are prepared on a copy, and reads of more are collected without the lock.
-const LARGE: usize = 4096;
+pub(super) const LARGE: usize = 4096;
 
 /// The untyped store.
 #[derive(Debug)]
@@ -39,12 +41,19 @@ pub(crate) struct Table {
     published: ShardedLock<Arc<StoreState>>,
     /// Serializes writers.
     writer: Mutex<WriterState>,
-    waiters: Waiters,
+    pub(super) waiters: Waiters,
+    /// The namespaces of a store that several reflectors fill; `None` for all other stores.
+    namespaces: Option<NamespaceSet>,
 }
 
 impl Table {
     /// Returns an empty table. Of indexes with the same name the last is used.
-    pub(crate) fn new(mut indexes: Vec<Index<Untyped>>) -> Self {
+    pub(crate) fn new(indexes: Vec<Index<Untyped>>) -> Self {
+        Table::with_namespaces(indexes, None)
+    }
+
+    /// Returns an empty table that one reflector for each of these namespaces fills.
+    pub(crate) fn with_namespaces(mut indexes: Vec<Index<Untyped>>, namespaces: Option<NamespaceSet>) -> Self {
         let names: Vec<Arc<str>> = indexes.iter().map(|index| Arc::clone(index.shared_name())).collect();
         let mut place = 0;
         indexes.retain(|index| {
@@ -56,6 +65,7 @@ impl Table {
             writer: Mutex::new(WriterState::new(Arc::clone(&definitions))),
             published: ShardedLock::new(Arc::new(StoreState::new(definitions))),
             waiters: Waiters::default(),
+            namespaces,
         }
     }
 
@@ -119,6 +129,19 @@ impl Table {
         self.read().totals.version.clone()
     }
 
+    /// Returns the versions that waiters compare with.
+    pub(super) fn versions(&self) -> StoreVersions {
+        match self.namespaces {
+            None => StoreVersions::One(self.version()),
+            Some(_) => StoreVersions::PerScope(self.read().totals.scopes.clone()),
+        }
+    }
+
+    /// Returns the namespaces of a store that several reflectors fill.
+    pub(crate) fn namespaces(&self) -> Option<&NamespaceSet> {
+        self.namespaces.as_ref()
+    }
+
     /// Applies a batch of deltas in one step, and returns the notifications about it. Leaves `deltas` empty.
     pub(crate) fn apply(&self, deltas: &mut Vec<Delta>, initial: bool) -> Notifications {
         // A delta about all objects is alone in its batch.
@@ -170,7 +193,12 @@ impl Table {
         self.read_ahead(deltas.iter().filter_map(Delta::key));
         let (opaque, commit) = self.publish(&mut writer, deltas.len() > LARGE, |edit| {
             edit.state.totals.commits += 1;
-            let opaque = edit.state.totals.saw(deltas.iter().filter_map(observed_version));
+            let opaque = match edit.state.totals.scopes {
+                None => edit.state.totals.saw(deltas.iter().filter_map(observed_version)),
+                Some(_) => {
+                    edit.state.totals.change_scopes(|scopes| scopes.saw(deltas.iter().filter_map(scoped_version)))
+                }
+            };
             let width = edit.state.indexes.len();
             let mut cell = 0;
             for delta in deltas {
@@ -187,7 +215,7 @@ impl Table {
         });
         drop(writer);
         values.recycle();
-        self.waiters.reached(|| self.version(), &opaque);
+        self.waiters.reached(|| self.versions(), &opaque);
         (previous, commit)
     }
 
@@ -203,7 +231,7 @@ impl Table {
         });
         drop(writer);
         values.recycle();
-        self.waiters.reached(|| self.version(), &opaque);
+        self.waiters.reached(|| self.versions(), &opaque);
         previous
     }
 
@@ -216,7 +244,18 @@ impl Table {
     /// Replaces all objects in one step, and returns the notifications about the difference. Of objects with the same key the
     /// last is stored.
     pub(crate) fn replace(&self, objects: Vec<Object>, version: ResourceVersion, initial: bool) -> Notifications {
-        let (mut writer, survey, values) = self.surveyed(&objects);
+        self.replace_in(None, objects, version, initial)
+    }
+
+    /// Replaces all objects, or those of one scope.
+    pub(super) fn replace_in(
+        &self,
+        scope: Option<&Scope>,
+        objects: Vec<Object>,
+        version: ResourceVersion,
+        initial: bool,
+    ) -> Notifications {
+        let (mut writer, survey, values) = self.surveyed(&objects, scope);
         let changes = survey.missing.len() + survey.stored.iter().filter(|stored| !**stored).count();
         let events = Vec::with_capacity(survey.missing.len() + objects.len());
         let mut notifications = Notifications { events, ..Notifications::default() };
@@ -241,10 +280,13 @@ impl Table {
                 previous.push(edit.put(object.clone(), &values, cell));
                 cell += width;
             }
-            edit.state.totals.version = version;
+            match scope {
+                None => edit.state.totals.version = version,
+                Some(scope) => edit.state.totals.change_scopes(|scopes| scopes.listed(scope, version)),
+            }
         });
         drop(writer);
-        self.waiters.reached(|| self.version(), &[]);
+        self.waiters.reached(|| self.versions(), &[]);
         for (object, previous) in objects.into_iter().zip(previous) {
             notifications.push_listed(previous, object, initial);
         }
@@ -263,9 +305,9 @@ impl Table {
 
     /// Locks the writer, and returns the index values of the objects that are not stored already. A relist after a short time has
     /// few of those.
-    fn surveyed(&self, objects: &[Object]) -> (MutexGuard<'_, WriterState>, Survey, Values) {
+    fn surveyed(&self, objects: &[Object], scope: Option<&Scope>) -> (MutexGuard<'_, WriterState>, Survey, Values) {
         let state = self.snapshot();
-        let survey = Survey::new(&state, objects);
+        let survey = Survey::new(&state, objects, scope);
         if !survey.repeated {
             let new = objects.iter().zip(&survey.stored).filter(|(_, stored)| !**stored);
             let values = Values::of(new.map(|(object, _)| object), &state.definitions);
@@ -277,7 +319,7 @@ impl Table {
         // Another writer was faster, or a key occurs twice: evaluate all objects.
         drop(state);
         let (writer, values) = self.evaluated(|definitions| Values::of(objects, definitions));
-        let mut survey = Survey::new(&self.read(), objects);
+        let mut survey = Survey::new(&self.read(), objects, scope);
         survey.stored.fill(false);
         (writer, survey, values)
     }
@@ -287,7 +329,7 @@ impl Table {
         let mut writer = self.lock();
         let opaque = self.publish(&mut writer, false, |edit| edit.state.totals.saw([version.as_str()].into_iter()));
         drop(writer);
-        self.waiters.reached(|| self.version(), &opaque);
+        self.waiters.reached(|| self.versions(), &opaque);
     }
 
     /// Adds indexes of all objects, stored and later ones. Adds none if a name is taken.
@@ -337,9 +379,17 @@ impl Table {
         }
     }
 
-    /// Waits until the store reaches this version.
-    pub(crate) async fn at_least(&self, version: &ResourceVersion) -> Result<(), StoreStopped> {
-        self.waiters.wait(version, || self.version()).await
+    /// Waits until the store reaches this version, in this namespace or as a whole.
+    pub(crate) async fn at_least(
+        &self,
+        namespace: Option<&str>,
+        version: &ResourceVersion,
+    ) -> Result<(), StoreStopped> {
+        let is_possible = || match (&self.namespaces, namespace) {
+            (Some(set), Some(namespace)) => set.covers(namespace),
+            _ => true,
+        };
+        self.waiters.wait(version, namespace, is_possible, || self.versions()).await
     }
 
     /// Fails all waiters for a version, now and later: nothing more will be written.
@@ -360,7 +410,12 @@ impl Table {
     }
 
     /// Makes a change, which readers see when it is complete. Compacts the tables if most of them is unused.
-    fn publish<T>(&self, writer_state: &mut WriterState, large: bool, change: impl FnOnce(&mut Edit<'_>) -> T) -> T {
+    pub(super) fn publish<T>(
+        &self,
+        writer_state: &mut WriterState,
+        large: bool,
+        change: impl FnOnce(&mut Edit<'_>) -> T,
+    ) -> T {
         let (result, is_sparse) = if large {
             let mut next = Arc::clone(&self.read());
             let result = change(&mut Edit { state: Arc::make_mut(&mut next), writer_state });
@@ -387,7 +442,7 @@ impl Table {
         drop(previous);
     }
 
-    fn read(&self) -> ShardedLockReadGuard<'_, Arc<StoreState>> {
+    pub(super) fn read(&self) -> ShardedLockReadGuard<'_, Arc<StoreState>> {
         // User code runs only while no lock is held, so the state is valid.
         self.published.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -396,7 +451,7 @@ impl Table {
         self.published.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, WriterState> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, WriterState> {
         // User code runs only while no lock is held, so the state is valid.
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -424,7 +479,7 @@ struct Survey {
 }
 
 impl Survey {
-    fn new(state: &StoreState, objects: &[Object]) -> Self {
+    fn new(state: &StoreState, objects: &[Object], scope: Option<&Scope>) -> Self {
         let mut listed = Vec::new();
         let mut stored = Vec::with_capacity(objects.len());
         let mut repeated = false;
@@ -440,8 +495,12 @@ impl Survey {
             }
         }
         let is_missing = |slot: u32| !listed.get(slot as usize).copied().unwrap_or_default();
-        let missing =
-            state.occupied().filter(|(slot, _)| is_missing(*slot)).map(|(_, object)| object.clone()).collect();
+        let missing = match scope {
+            None => state.occupied().filter(|(slot, _)| is_missing(*slot)).map(|(_, object)| object.clone()).collect(),
+            Some(scope) => {
+                state.in_scope(scope).filter(|(slot, _)| is_missing(*slot)).map(|(_, object)| object.clone()).collect()
+            }
+        };
         Survey { stored, missing, repeated }
     }
 }
@@ -449,6 +508,11 @@ impl Survey {
 /// Returns whether both are the same object, not equal ones.
 fn is_same(one: &Object, other: &Object) -> bool {
     std::ptr::eq(one.header(), other.header())
+}
+
+/// Returns the namespace of a delta, and the version that the store reaches there.
+fn scoped_version(delta: &Delta) -> Option<(&str, &str)> {
+    Some((delta.key()?.namespace().unwrap_or_default(), observed_version(delta)?))
 }
 
 /// Returns the version that the store reaches by a delta, if it has one.

@@ -6,9 +6,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use evenkeel_core::ResourceVersion;
 use tokio::sync::oneshot;
 
-/// The informer stopped before its store reached the awaited version.
+use super::scopes::StoreVersions;
+
+/// The informer stopped before its store reached the awaited version, or the awaited namespace is not in its set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("informer stopped; its store will not reach resource version {version}")]
+#[error("informer stopped, or the namespace is not in its set; the store will not reach resource version {version}")]
 pub struct StoreStopped {
     /// The awaited version.
     pub version: ResourceVersion,
@@ -32,13 +34,10 @@ struct Waiting {
 struct Waiter {
     id: u64,
     version: ResourceVersion,
+    /// The namespace whose version is awaited; `None` for that of the whole store.
+    namespace: Option<Box<str>>,
     /// Dropped without a value when the informer stops.
     reached: oneshot::Sender<()>,
-}
-
-/// Returns whether a store at version `present` includes the write with version `wanted`.
-fn covers(present: &ResourceVersion, wanted: &ResourceVersion) -> bool {
-    present == wanted || present.is_newer_than(wanted)
 }
 
 impl Waiters {
@@ -47,10 +46,15 @@ impl Waiters {
     ///
     /// `present` must take the lock under which writers change the version. A waiter is counted before it reads the version: either
     /// it reads the writer's version, or the writer, which takes that lock later, reads its count.
+    ///
+    /// `is_possible` returns whether the store can reach versions of this namespace. If that changes, [`abandon`](Self::abandon)
+    /// must be called afterwards.
     pub(super) async fn wait(
         &self,
         version: &ResourceVersion,
-        present: impl FnOnce() -> ResourceVersion,
+        namespace: Option<&str>,
+        is_possible: impl FnOnce() -> bool,
+        present: impl FnOnce() -> StoreVersions,
     ) -> Result<(), StoreStopped> {
         if matches!(version.as_str(), "" | "0") {
             return Ok(());
@@ -59,16 +63,16 @@ impl Waiters {
         let counted = CountedWaiter(self);
         let (entry, notified) = {
             let mut waiting = self.lock();
-            if covers(&present(), version) {
+            if present().covers(namespace, version) {
                 return Ok(());
             }
-            if waiting.stopped {
+            if waiting.stopped || !is_possible() {
                 return Err(StoreStopped { version: version.clone() });
             }
             let (reached, notified) = oneshot::channel();
             let id = waiting.next;
             waiting.next += 1;
-            waiting.list.push(Waiter { id, version: version.clone(), reached });
+            waiting.list.push(Waiter { id, version: version.clone(), namespace: namespace.map(Into::into), reached });
             (WaiterEntry { waiters: self, id }, notified)
         };
         let notified = notified.await;
@@ -77,19 +81,31 @@ impl Waiters {
     }
 
     /// Wakes the waiters of the current version, and those of the versions in `passed`, which cannot be compared.
-    pub(super) fn reached(&self, present: impl FnOnce() -> ResourceVersion, passed: &[ResourceVersion]) {
+    pub(super) fn reached(&self, present: impl FnOnce() -> StoreVersions, passed: &[ResourceVersion]) {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;
         }
         let mut waiting = self.lock();
         let present = present();
-        let done = |waiter: &mut Waiter| covers(&present, &waiter.version) || passed.contains(&waiter.version);
+        let done = |waiter: &mut Waiter| {
+            present.covers(waiter.namespace.as_deref(), &waiter.version) || passed.contains(&waiter.version)
+        };
         let done: Vec<Waiter> = waiting.list.extract_if(.., done).collect();
         drop(waiting);
         for waiter in done {
             // The receiver is dropped if the future was.
             let _ = waiter.reached.send(());
         }
+    }
+
+    /// Fails the waiters for namespaces whose versions the store will not reach.
+    pub(super) fn abandon(&self, is_possible: impl Fn(&str) -> bool) {
+        let mut waiting = self.lock();
+        let is_lost =
+            |waiter: &mut Waiter| waiter.namespace.as_deref().is_some_and(|namespace| !is_possible(namespace));
+        let lost: Vec<Waiter> = waiting.list.extract_if(.., is_lost).collect();
+        drop(waiting);
+        drop(lost);
     }
 
     /// Fails all waiters, now and later: nothing more will be written.

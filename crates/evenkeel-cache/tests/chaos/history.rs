@@ -175,6 +175,9 @@ impl History {
             self.report(key, format!("was deleted as {}, but known as {}", state(last), state(&delivered)));
         }
         match deleted {
+            Deleted::OutOfScope { .. } => {
+                return self.report(key, "left the scope, but the informer has no set".into());
+            }
             Deleted::Observed(_) => {
                 self.deleted.0 += 1;
                 known.advance(last, true);

@@ -116,8 +116,9 @@ impl EventClass {
             Event::Add { .. } => EventClass::Added,
             Event::Update { old, new } if new.is_same_state_as(old) => EventClass::Unchanged,
             Event::Update { .. } => EventClass::Updated,
-            Event::Delete(Deleted::Observed(_)) => EventClass::Deleted,
             Event::Delete(Deleted::Missed { .. }) => EventClass::Missed,
+            // Objects out of scope add no key.
+            Event::Delete(Deleted::Observed(_) | Deleted::OutOfScope { .. }) => EventClass::Deleted,
         }
     }
 
@@ -263,6 +264,9 @@ impl<Q: Key, M> Enqueue<Q, M> {
 
     /// Adds the keys that an event maps to.
     pub(crate) fn add<K>(&self, event: &Event<K>, keys: impl IntoIterator<Item = Q>) {
+        if matches!(event, Event::Delete(deleted) if deleted.is_out_of_scope()) {
+            return;
+        }
         let Some(queue) = self.queue.upgrade() else { return };
         let class = EventClass::of(event);
         let how = AddOptions::new().priority(if class.is_background() { self.background } else { self.priority });
@@ -298,7 +302,7 @@ fn states<K>(event: &Event<K>) -> impl Iterator<Item = &Obj<K>> {
                 let key = deleted.key();
                 tracing::warn!(%key, "deleted object has no last known state; nothing enqueued");
             }
-            (deleted.object(), None)
+            (deleted.object().filter(|_| !deleted.is_out_of_scope()), None)
         }
     };
     old.into_iter().chain(new)

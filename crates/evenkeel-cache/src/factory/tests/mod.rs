@@ -2,6 +2,7 @@
 
 mod dynamic;
 mod lifecycle;
+mod namespaces;
 mod narrowed;
 mod options;
 mod wire;

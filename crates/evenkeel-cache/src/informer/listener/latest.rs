@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use evenkeel_core::{ObjectKey, Untyped};
 use tokio::time::Instant;
 
+use super::Barrier;
 use crate::{Deleted, Event, Object};
 
 /// The pending notifications of one handler, merged per object: the last state that the handler saw, and the current state.
@@ -24,6 +25,7 @@ pub(super) struct LatestQueue {
 enum LatestEntry {
     Object(ObjectKey, u64),
     Synced,
+    Barrier(Barrier),
 }
 
 #[derive(Debug)]
@@ -48,6 +50,7 @@ enum ObjectState {
 pub(super) enum LatestItem {
     Event(Event<Untyped>, Instant),
     Synced,
+    Barrier(Barrier),
 }
 
 impl LatestQueue {
@@ -61,13 +64,19 @@ impl LatestQueue {
         self.order.push_back(LatestEntry::Synced);
     }
 
+    /// Adds a barrier, which is dropped after all changes that are pending now. An object keeps its position, so its later changes may
+    /// be delivered before the barrier too.
+    pub(super) fn push_barrier(&mut self, barrier: Barrier) {
+        self.order.push_back(LatestEntry::Barrier(barrier));
+    }
+
     /// Returns since when the next change is pending.
     pub(super) fn since(&self) -> Option<Instant> {
         self.order.iter().find_map(|entry| match entry {
             LatestEntry::Object(key, ticket) => {
                 self.pending.get(key).filter(|pending| pending.ticket == *ticket).map(|pending| pending.since)
             }
-            LatestEntry::Synced => None,
+            LatestEntry::Synced | LatestEntry::Barrier(_) => None,
         })
     }
 
@@ -114,6 +123,7 @@ impl LatestQueue {
         loop {
             let (key, ticket) = match self.order.pop_front()? {
                 LatestEntry::Synced => return Some(LatestItem::Synced),
+                LatestEntry::Barrier(barrier) => return Some(LatestItem::Barrier(barrier)),
                 LatestEntry::Object(key, ticket) => (key, ticket),
             };
             if self.pending.get(&key).is_none_or(|pending| pending.ticket != ticket) {
@@ -138,7 +148,7 @@ impl LatestQueue {
         let pending = &self.pending;
         self.order.retain(|entry| match entry {
             LatestEntry::Object(key, ticket) => pending.get(key).is_some_and(|pending| pending.ticket == *ticket),
-            LatestEntry::Synced => true,
+            LatestEntry::Synced | LatestEntry::Barrier(_) => true,
         });
         self.stale = 0;
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use evenkeel_core::Untyped;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
 use self::latest::{LatestItem, LatestQueue};
@@ -56,7 +56,12 @@ pub(crate) enum Work {
     One(Event<Untyped>),
     /// The initial notifications are complete.
     Synced,
+    /// Dropped when all earlier work is done.
+    Barrier(Barrier),
 }
+
+/// A sender on which nothing is sent: its receiver ends when all listeners have dropped theirs.
+pub(crate) type Barrier = mpsc::Sender<std::convert::Infallible>;
 
 impl Work {
     /// Returns the notifications.
@@ -64,7 +69,7 @@ impl Work {
         match self {
             Work::Batch(batch) => batch,
             Work::One(event) => std::slice::from_ref(event),
-            Work::Synced => &[],
+            Work::Synced | Work::Barrier(_) => &[],
         }
     }
 
@@ -233,6 +238,7 @@ impl Listener {
                 Work::Batch(batch) => self.enqueue(&mut queue_state, &batch, at),
                 Work::One(_) => {}
                 Work::Synced => queue_state.push_synced(at),
+                Work::Barrier(barrier) => queue_state.push_barrier(barrier, at),
             }
         }
         self.measure(&queue_state, now);
@@ -262,6 +268,23 @@ impl Listener {
         match &mut queue_state.held {
             Some(held) => held.push((now, Work::Synced)),
             None => queue_state.push_synced(now),
+        }
+        drop(queue_state);
+        self.wake.notify_one();
+    }
+
+    /// Queues a barrier, if a task calls the handler.
+    pub(crate) fn push_barrier(&self, barrier: &Barrier, now: Instant) {
+        if !*self.alive.borrow() {
+            return;
+        }
+        let mut queue_state = self.lock();
+        if queue_state.ending == ListenerStop::Now {
+            return;
+        }
+        match &mut queue_state.held {
+            Some(held) => held.push((now, Work::Barrier(barrier.clone()))),
+            None => queue_state.push_barrier(barrier.clone(), now),
         }
         drop(queue_state);
         self.wake.notify_one();
@@ -399,6 +422,13 @@ impl ListenerQueue {
         }
     }
 
+    fn push_barrier(&mut self, barrier: Barrier, now: Instant) {
+        match &mut self.waiting {
+            PendingWork::Every(queue) => queue.push_back((now, Work::Barrier(barrier))),
+            PendingWork::Latest(latest) => latest.push_barrier(barrier),
+        }
+    }
+
     fn take(&mut self) -> Option<Work> {
         match &mut self.waiting {
             PendingWork::Every(queue) => {
@@ -412,6 +442,7 @@ impl ListenerQueue {
                     Work::One(event)
                 }
                 LatestItem::Synced => Work::Synced,
+                LatestItem::Barrier(barrier) => Work::Barrier(barrier),
             }),
         }
     }

@@ -4,6 +4,8 @@ mod consistency;
 mod handlers;
 mod lifecycle;
 mod metrics;
+mod namespaces;
+mod namespaces_changed;
 mod observe;
 mod panics;
 mod processing;

@@ -185,7 +185,7 @@ fn a_dropped_future_is_removed_from_the_waiters() {
     let table = Table::new(Vec::new());
     let wanted = version("9");
     {
-        let mut waiting = pin!(table.at_least(&wanted));
+        let mut waiting = pin!(table.at_least(None, &wanted));
         assert!(poll(waiting.as_mut()).is_pending());
         assert_eq!(table.waiting(), 1);
     }
@@ -197,13 +197,13 @@ fn waiters_fail_when_the_store_stops() {
     let table = Table::new(Vec::new());
     table.commit(&[Delta::Updated(untyped("x", "5", ""))]);
     let wanted = version("9");
-    let mut waiting = pin!(table.at_least(&wanted));
+    let mut waiting = pin!(table.at_least(None, &wanted));
     assert!(poll(waiting.as_mut()).is_pending());
     table.stop_waiting();
     let stopped = StoreStopped { version: wanted.clone() };
     assert_eq!(poll(waiting), Poll::Ready(Err(stopped.clone())));
-    assert_eq!(poll(pin!(table.at_least(&wanted))), Poll::Ready(Err(stopped)));
-    assert_eq!(poll(pin!(table.at_least(&ResourceVersion::new("5")))), Poll::Ready(Ok(())));
+    assert_eq!(poll(pin!(table.at_least(None, &wanted))), Poll::Ready(Err(stopped)));
+    assert_eq!(poll(pin!(table.at_least(None, &ResourceVersion::new("5")))), Poll::Ready(Ok(())));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -6,6 +6,7 @@ fn drain(latest: &mut LatestQueue) -> Vec<String> {
         .map(|item| match item {
             LatestItem::Event(event, _) => tell(&event),
             LatestItem::Synced => "synced".to_owned(),
+            LatestItem::Barrier(_) => "barrier".to_owned(),
         })
         .collect()
 }

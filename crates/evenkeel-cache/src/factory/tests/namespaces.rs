@@ -1,0 +1,183 @@
+//! Factories of several namespaces.
+
+use evenkeel_client::Patch;
+use k8s_openapi::api::core::v1::{Node, Secret};
+
+use super::*;
+use crate::informer::OnForbidden;
+use crate::namespaces::NamespaceSetError;
+
+fn over(client: &Client, names: &[&str]) -> InformerFactory {
+    InformerFactory::builder(client).namespaces(names).build()
+}
+
+async fn label(client: &Client, namespace: &str, team: Value) {
+    let patch = Patch::merge(&json!({"metadata": {"labels": {"team": team}}}));
+    client.api::<Namespace>().patch(namespace, &patch).await.unwrap();
+}
+
+/// The paths at which ConfigMaps were requested, without queries.
+fn paths(server: &ApiServer, resource: &str) -> BTreeSet<String> {
+    asked(server, resource).iter().filter_map(|path| path.split('?').next()).map(Into::into).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn mns_001_kinds_with_namespaces_are_requested_in_each_and_others_once() {
+    let (server, client) = server().await;
+    let informers = over(&client, &["default", "other"]);
+    let (maps, _nodes) = (informers.lister::<ConfigMap>(), informers.lister::<Node>());
+    let running = informers.start();
+    informers.wait_for_sync().await.unwrap();
+    assert_eq!(keys(&maps), set(["default/a", "default/b", "other/c"]));
+    let expected = ["/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/other/configmaps"];
+    assert_eq!(paths(&server, "configmaps"), set(expected));
+    assert_eq!(paths(&server, "nodes"), set(["/api/v1/nodes"]));
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn mns_010_and_mns_011_the_set_changes_while_informers_run() {
+    let (server, client) = server().await;
+    let informers = over(&client, &["default"]);
+    let maps = informers.lister::<ConfigMap>();
+    let recorder = Recorder::default();
+    informers.of::<ConfigMap>().add_handler(recorder.clone()).unwrap();
+    let _running = informers.start();
+    informers.wait_for_sync().await.unwrap();
+    settle().await;
+    assert_eq!(recorder.take(), ["add default/a", "add default/b"]);
+    let namespaces = informers.namespaces().unwrap();
+    namespaces.add("other").await.unwrap();
+    assert_eq!(keys(&maps), set(["default/a", "default/b", "other/c"]));
+    let in_default = asked(&server, "default/configmaps").len();
+    create(&client, "other", "d", "web").await;
+    settle().await;
+    assert_eq!(recorder.take(), ["add other/c", "add other/d"]);
+    namespaces.remove("other").await.unwrap();
+    assert_eq!(recorder.take(), ["delete other/c", "delete other/d"]);
+    assert_eq!(keys(&maps), set(["default/a", "default/b"]));
+    assert_eq!(asked(&server, "default/configmaps").len(), in_default, "not listed again");
+    assert_eq!(namespaces.list(), ["default"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn mns_002_the_rest_has_a_field_selector() {
+    let (server, client) = server().await;
+    let informers = InformerFactory::builder(&client)
+        .namespaces(["", "default"])
+        .configure::<ConfigMap>(|maps| maps.fields("metadata.name!=kube-root-ca.crt"))
+        .build();
+    let maps = informers.lister::<ConfigMap>();
+    let _running = informers.start();
+    informers.wait_for_sync().await.unwrap();
+    assert_eq!(keys(&maps), set(["default/a", "default/b", "other/c"]));
+    let rest: Vec<String> =
+        asked(&server, "configmaps").into_iter().filter(|path| path.starts_with("/api/v1/configmaps?")).collect();
+    let selector = "fieldSelector=metadata.name%21%3Dkube-root-ca.crt%2Cmetadata.namespace%21%3Ddefault";
+    assert!(!rest.is_empty() && rest.iter().all(|path| path.contains(selector)), "{rest:?}");
+    delete(&client, "other", "c").await;
+    create(&client, "default", "d", "web").await;
+    settle().await;
+    assert_eq!(keys(&maps), set(["default/a", "default/b", "default/d"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn mns_012_labels_of_namespaces_drive_the_set() {
+    let (_server, client) = server().await;
+    label(&client, "default", json!("x")).await;
+    let informers = InformerFactory::builder(&client).namespaces_labelled("team=x").build();
+    let maps = informers.lister::<ConfigMap>();
+    let recorder = Recorder::default();
+    informers.of::<ConfigMap>().add_handler(recorder.clone()).unwrap();
+    let running = informers.start();
+    informers.wait_for_sync().await.unwrap();
+    assert_eq!(keys(&maps), set(["default/a", "default/b"]), "known when it has synced");
+    let namespaces = informers.namespaces().unwrap();
+    assert_eq!(namespaces.list(), ["default"]);
+
+    label(&client, "other", json!("x")).await;
+    settle().await;
+    assert_eq!(keys(&maps), set(["default/a", "default/b", "other/c"]));
+    settle().await;
+    recorder.take();
+
+    // Goes and comes within a second.
+    label(&client, "other", json!(null)).await;
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    label(&client, "other", json!("x")).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(recorder.take(), [""; 0]);
+
+    label(&client, "other", json!("y")).await;
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    assert_eq!(namespaces.list(), ["default", "other"]);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(namespaces.list(), ["default"]);
+    settle().await;
+    assert_eq!(recorder.take(), ["delete other/c"]);
+    assert_eq!(keys(&maps), set(["default/a", "default/b"]));
+
+    let error = namespaces.add("other").await.unwrap_err();
+    assert!(matches!(&error, NamespaceSetError::FollowsLabels { selector, .. } if selector == "team=x"), "{error}");
+    assert!(namespaces.remove("default").await.is_err());
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn mns_012_no_namespace_may_have_the_label() {
+    let (_server, client) = server().await;
+    let informers = InformerFactory::builder(&client).namespaces_labelled("team=none").build();
+    let maps = informers.lister::<ConfigMap>();
+    let _running = informers.start();
+    informers.wait_for_sync().await.unwrap();
+    assert!(maps.list_all().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn byo_001_a_kind_inherits_the_namespaces_unless_it_has_its_own() {
+    let (server, client) = server().await;
+    let informers = InformerFactory::builder(&client)
+        .namespaces(["default"])
+        .labels("app=web")
+        .on_forbidden(OnForbidden::Degrade)
+        .configure::<Secret>(|secrets| secrets.namespace(""))
+        .configure::<ConfigMap>(|maps| maps.labels("app"))
+        .build();
+    let (maps, _secrets) = (informers.lister::<ConfigMap>(), informers.lister::<Secret>());
+    let _running = informers.start();
+    informers.wait_for_sync().await.unwrap();
+    assert_eq!(keys(&maps), set(["default/a", "default/b"]));
+    assert_eq!(paths(&server, "secrets"), set(["/api/v1/secrets"]), "an empty namespace is all of them");
+    assert!(asked(&server, "secrets").iter().all(|path| path.contains("labelSelector=app%3Dweb")), "field by field");
+    informers.namespaces().unwrap().add("other").await.unwrap();
+    assert_eq!(paths(&server, "secrets"), set(["/api/v1/secrets"]), "it is not in the set");
+}
+
+#[tokio::test(start_paused = true)]
+async fn byo_003_an_exact_namespace_in_the_fields_makes_requests_there() {
+    let (server, client) = server().await;
+    let informers = InformerFactory::builder(&client)
+        .namespaces(["default"])
+        .configure::<ConfigMap>(|maps| maps.fields("metadata.namespace=other"))
+        .configure::<Secret>(|secrets| secrets.fields("metadata.namespace!=other"))
+        .build();
+    let (maps, _secrets) = (informers.lister::<ConfigMap>(), informers.lister::<Secret>());
+    let _running = informers.start();
+    informers.wait_for_sync().await.unwrap();
+    assert_eq!(paths(&server, "configmaps"), set(["/api/v1/namespaces/other/configmaps"]));
+    assert_eq!(keys(&maps), set(["other/c"]));
+    assert_eq!(paths(&server, "secrets"), set(["/api/v1/namespaces/default/secrets"]), "other operators do not");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_of_namespace_and_namespaces_wins() {
+    let (server, client) = server().await;
+    let one = InformerFactory::builder(&client).namespaces(["default"]).namespace("other").build();
+    assert!(one.namespaces().is_none());
+    let several = InformerFactory::builder(&client).namespace("other").namespaces(["default"]).build();
+    let maps = several.lister::<ConfigMap>();
+    let _running = several.start();
+    several.wait_for_sync().await.unwrap();
+    assert_eq!(keys(&maps), set(["default/a", "default/b"]));
+    assert_eq!(paths(&server, "configmaps"), set(["/api/v1/namespaces/default/configmaps"]));
+}

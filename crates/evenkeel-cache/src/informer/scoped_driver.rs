@@ -1,0 +1,180 @@
+//! The driver task of an informer of several namespaces: runs one reflector for each, until the informer stops.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tokio::time::Instant;
+
+use super::consistency::{CheckRequest, ConsistencyReport, sleep_until_some};
+use super::observe::{InformerEvent, Notify};
+use super::process_loop::ProcessLoop;
+use super::scoped_sink::{ScopedSink, lock};
+use super::shared::{InformerShared, StopMode};
+use crate::delta::Delta;
+use crate::delta_queue::DeltaQueue;
+use crate::namespaces::{Scope, ScopeChanges, WantedNamespaces, plan};
+use crate::reflector::{DeltaSink, ReflectorBuilder, ReflectorFailure};
+
+/// Returns the reflector of a scope.
+pub(super) type ReflectorOfScope = Box<dyn Fn(&Scope) -> ReflectorBuilder + Send + Sync>;
+
+/// Runs the reflectors of an informer of several namespaces.
+pub(super) struct ScopedDriver {
+    shared: Arc<InformerShared>,
+    wanted: watch::Receiver<WantedNamespaces>,
+    reflector: ReflectorOfScope,
+    process_loop: Arc<Mutex<ProcessLoop>>,
+    tasks: JoinSet<()>,
+    running: BTreeMap<Arc<str>, RunningScope>,
+}
+
+struct RunningScope {
+    scope: Scope,
+    task: AbortHandle,
+}
+
+impl ScopedDriver {
+    pub(super) fn new(
+        shared: &Arc<InformerShared>,
+        wanted: watch::Receiver<WantedNamespaces>,
+        reflector: ReflectorOfScope,
+        queue: DeltaQueue,
+    ) -> Self {
+        let process_loop = Arc::new(Mutex::new(ProcessLoop::scoped(Arc::clone(shared), queue)));
+        ScopedDriver {
+            shared: Arc::clone(shared),
+            wanted,
+            reflector,
+            process_loop,
+            tasks: JoinSet::new(),
+            running: BTreeMap::new(),
+        }
+    }
+
+    /// Runs until the informer is stopped.
+    pub(super) async fn run(mut self, mut checks: mpsc::Receiver<CheckRequest>) {
+        let mut stop_mode = self.shared.watch_stop_mode();
+        let mut stopped = pin!(async move {
+            // The sender is a field of the informer, so the wait does not fail.
+            let _ = stop_mode.wait_for(|mode| *mode != StopMode::KeepRunning).await;
+        });
+        let mut period = self.shared.processor().check_period();
+        let mut next = next_resync(period);
+        self.apply().await;
+        loop {
+            let shared = &self.shared;
+            tokio::select! {
+                biased;
+                () = &mut stopped => break,
+                Ok(()) = self.wanted.changed() => self.apply().await,
+                Some(ended) = self.tasks.join_next() => propagate_panic(ended),
+                changed = poll_fn(|context| shared.processor().poll_check_period(context)) => {
+                    period = changed;
+                    next = next_resync(period);
+                }
+                () = sleep_until_some(next) => {
+                    self.resync();
+                    next = next_resync(period);
+                }
+                Some(check) = checks.recv() => self.check(check),
+            }
+        }
+        // No delta follows when the informer has stopped.
+        self.tasks.shutdown().await;
+    }
+
+    /// Stops and starts reflectors, so that one runs for each namespace of the set.
+    async fn apply(&mut self) {
+        let wanted = self.wanted.borrow_and_update().clone();
+        let scopes = wanted.names.scopes();
+        let running = self.running.iter().map(|(name, running)| (Arc::clone(name), running.scope.clone())).collect();
+        let ScopeChanges { stop, start } = plan(&running, scopes.clone());
+        for name in stop {
+            self.stop(&name).await;
+        }
+        lock(&self.process_loop).set_scopes(&scopes);
+        for scope in start {
+            self.start(scope);
+        }
+        self.shared.scopes_in_effect(wanted.generation, wanted.is_complete);
+    }
+
+    fn start(&mut self, scope: Scope) {
+        let is_forbidden = Arc::new(AtomicBool::new(false));
+        let observer = {
+            let (shared, scope, is_forbidden) = (Arc::clone(&self.shared), scope.clone(), Arc::clone(&is_forbidden));
+            move |failure: &ReflectorFailure| {
+                shared.observers.notify(InformerEvent::Failed(failure));
+                let status = failure.error.source_error().and_then(|error| error.status());
+                if let Some(status) = status.filter(|status| status.is_forbidden()) {
+                    is_forbidden.store(true, Ordering::Relaxed);
+                    shared.scope_forbidden(&scope, &status.message);
+                }
+            }
+        };
+        let mut reflector = (self.reflector)(&scope).observe_errors(observer).build();
+        self.shared.scope_started(&scope, reflector.status());
+        let mut sink = ScopedSink {
+            shared: Arc::clone(&self.shared),
+            process_loop: Arc::clone(&self.process_loop),
+            scope: scope.clone(),
+            is_forbidden,
+        };
+        let guard = self.shared.task();
+        let task = self.tasks.spawn(async move {
+            let _guard = guard;
+            reflector.run(&mut sink).await;
+        });
+        self.running.insert(Arc::clone(scope.namespace()), RunningScope { scope, task });
+    }
+
+    /// Stops the reflector of a scope, and waits until its task has ended: no delta of it follows.
+    async fn stop(&mut self, name: &Arc<str>) {
+        let Some(RunningScope { task, .. }) = self.running.remove(name) else { return };
+        task.abort();
+        while let Some(ended) = self.tasks.join_next_with_id().await {
+            let id = match &ended {
+                Ok((id, ())) => *id,
+                Err(error) => error.id(),
+            };
+            propagate_panic(ended.map(drop));
+            if id == task.id() {
+                break;
+            }
+        }
+        self.shared.scope_stopped(name);
+    }
+
+    /// Redelivers the objects of all namespaces to the handlers that are due.
+    fn resync(&self) {
+        let mut process_loop = lock(&self.process_loop);
+        // The process loop accepts everything.
+        let _ = process_loop.push(Delta::SyncAll).and_then(|()| process_loop.flush());
+    }
+
+    fn check(&self, request: CheckRequest) {
+        let reason = "an informer of several namespaces is not checked".to_owned();
+        let (version, objects) = (self.shared.table.version().as_str().to_owned(), self.shared.table.len());
+        // The caller may have dropped its future.
+        let _ = request.send(ConsistencyReport::inconclusive(version, objects, reason));
+    }
+}
+
+fn next_resync(period: Duration) -> Option<Instant> {
+    if period.is_zero() { None } else { Instant::now().checked_add(period) }
+}
+
+/// A source that panics ends the informer.
+fn propagate_panic(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && let Ok(panic) = error.try_into_panic()
+    {
+        std::panic::resume_unwind(panic);
+    }
+}
