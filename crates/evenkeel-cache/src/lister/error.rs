@@ -1,9 +1,72 @@
-//! Errors of listers: [`NotFound`], [`EmptyNamespace`].
+//! [`LookupError`]: why a lister returned no object.
 
+use std::fmt;
 use std::sync::Arc;
 
-use evenkeel_core::status::qualified;
+use evenkeel_core::status::{Reason, qualified};
 use evenkeel_core::{ObjectKey, ResourceInfo, Status};
+
+/// Why a [`Lister`](super::Lister) returned no object, or no lister of a namespace.
+///
+/// It converts into a [`Status`]: not found for an object that is not stored, a bad request otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LookupError {
+    /// The object is not stored.
+    #[error(transparent)]
+    NotFound(NotFound),
+    /// The name of the namespace is empty.
+    #[error(transparent)]
+    EmptyNamespace(EmptyNamespace),
+    /// The namespace is not in the set of the informer, so that its store says nothing about it.
+    #[error(transparent)]
+    OutOfScope(OutOfScope),
+}
+
+impl LookupError {
+    /// Returns whether the object is not stored, though its namespace is.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, LookupError::NotFound(_))
+    }
+}
+
+impl From<LookupError> for Status {
+    fn from(error: LookupError) -> Self {
+        match error {
+            LookupError::NotFound(missing) => missing.into(),
+            error => Status::failure(400, Reason::BAD_REQUEST, error.to_string()),
+        }
+    }
+}
+
+/// The namespace is not in the [set](crate::NamespaceSet) of the informer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "cannot read {} in namespace {namespace:?}: the cache has {}; add the namespace to its set",
+    qualified(resource.group(), resource.plural()),
+    Names(namespaces)
+)]
+pub struct OutOfScope {
+    /// The requested kind.
+    pub resource: Arc<ResourceInfo>,
+    /// The requested namespace.
+    pub namespace: String,
+    /// The namespaces of the set.
+    pub namespaces: Vec<String>,
+}
+
+/// Shows the names of a set, at most ten of them.
+struct Names<'a>(&'a [String]);
+
+impl fmt::Display for Names<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [] => f.write_str("no namespaces"),
+            names if names.len() <= 10 => write!(f, "namespaces {}", names.join(", ")),
+            names => write!(f, "namespaces {} and {} more", names[..10].join(", "), names.len() - 10),
+        }
+    }
+}
 
 /// The store has no such object: it does not exist, or it is too new, or the informer has not synced.
 ///

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use evenkeel_core::{LabelSelector, Obj, ObjectKey, ResourceInfo, ResourceVersion};
 use kube_core::{ClusterResourceScope, Resource};
 
-pub use self::error::{EmptyNamespace, NotFound};
+pub use self::error::{EmptyNamespace, LookupError, NotFound, OutOfScope};
 use crate::store::{NAMESPACE_INDEX, StoreStopped};
 use crate::{Indexer, SharedInformer};
 
@@ -127,7 +127,8 @@ impl<K> Lister<K> {
         Lister { indexer: indexer.clone(), info: Arc::clone(info) }
     }
 
-    /// Returns the object with this [`ObjectKey`], or with this name if the kind is cluster-scoped.
+    /// Returns the object with this [`ObjectKey`], or with this name if the kind is cluster-scoped. `None` also for an object in a
+    /// namespace that is not in the [set](crate::NamespaceSet) of the informer: [`require`](Self::require) tells the difference.
     pub fn get(&self, key: impl ListerKey<K>) -> Option<Obj<K>> {
         self.indexer.table().look_up(key.store_bytes(), |object| object.clone().cast())
     }
@@ -135,13 +136,34 @@ impl<K> Lister<K> {
     /// Returns the object with this [`ObjectKey`], or with this name if the kind is cluster-scoped.
     ///
     /// # Errors
-    /// [`NotFound`], with kind and key, if it is not stored.
-    pub fn require(&self, key: impl ListerKey<K>) -> Result<Obj<K>, NotFound> {
+    /// [`LookupError::NotFound`], with kind and key, if it is not stored; [`LookupError::OutOfScope`] if its namespace is not in the
+    /// [set](crate::NamespaceSet) of the informer.
+    pub fn require(&self, key: impl ListerKey<K>) -> Result<Obj<K>, LookupError> {
         self.find(key.store_key())
     }
 
-    fn find(&self, key: &str) -> Result<Obj<K>, NotFound> {
-        self.indexer.get(key).ok_or_else(|| NotFound::new(&self.info, key))
+    fn find(&self, key: &str) -> Result<Obj<K>, LookupError> {
+        self.indexer.get(key).ok_or_else(|| {
+            let namespace = key.split_once('/').map(|(namespace, _)| namespace);
+            match namespace.and_then(|namespace| self.out_of_scope(namespace)) {
+                Some(error) => error,
+                None => LookupError::NotFound(NotFound::new(&self.info, key)),
+            }
+        })
+    }
+
+    /// Returns the error of a read in a namespace that is not in the set of the informer.
+    fn out_of_scope(&self, namespace: &str) -> Option<LookupError> {
+        let set = self.indexer.table().namespaces().filter(|set| !set.covers(namespace))?;
+        let resource = Arc::clone(&self.info);
+        let namespaces = set.list();
+        Some(LookupError::OutOfScope(OutOfScope { resource, namespace: namespace.to_owned(), namespaces }))
+    }
+
+    /// Returns whether the store may contain an object with this key: `false` if its namespace is not in the
+    /// [set](crate::NamespaceSet) of the informer.
+    pub fn is_in_scope(&self, key: &ObjectKey) -> bool {
+        self.indexer.is_in_scope(key)
     }
 
     /// Returns the objects whose labels match, in no particular order.
@@ -157,10 +179,14 @@ impl<K> Lister<K> {
     /// Returns a lister of one namespace. For a cluster-scoped kind it is empty.
     ///
     /// # Errors
-    /// If the namespace is empty: that names none, and is more often a mistake than a request for all of them.
-    pub fn namespace(&self, namespace: &str) -> Result<NamespaceLister<K>, EmptyNamespace> {
+    /// If the namespace is empty: that names none, and is more often a mistake than a request for all of them. If it is not in the
+    /// [set](crate::NamespaceSet) of the informer. If it leaves the set later, [`NamespaceLister::require`] returns that error.
+    pub fn namespace(&self, namespace: &str) -> Result<NamespaceLister<K>, LookupError> {
         if namespace.is_empty() {
-            return Err(EmptyNamespace::new(&self.info));
+            return Err(LookupError::EmptyNamespace(EmptyNamespace::new(&self.info)));
+        }
+        if let Some(error) = self.out_of_scope(namespace) {
+            return Err(error);
         }
         Ok(NamespaceLister { lister: self.clone(), namespace: namespace.into() })
     }
@@ -176,6 +202,17 @@ impl<K> Lister<K> {
         self.indexer.at_least(version).await?;
         Ok(self)
     }
+
+    /// Waits until reads of an object are at least as new as this resource version, which a write of the object returned. As
+    /// [`at_least`](Self::at_least), except for an informer of [several namespaces](crate::NamespaceSet): this waits for the namespace
+    /// of the object only.
+    ///
+    /// # Errors
+    /// If the informer has stopped, or the namespace is not in its set.
+    pub async fn at_least_for(&self, key: &ObjectKey, version: &ResourceVersion) -> Result<&Self, StoreStopped> {
+        self.indexer.at_least_for(key, version).await?;
+        Ok(self)
+    }
 }
 
 impl<K> NamespaceLister<K> {
@@ -187,8 +224,9 @@ impl<K> NamespaceLister<K> {
     /// Returns the object of this name.
     ///
     /// # Errors
-    /// [`NotFound`], with kind and key, if it is not stored.
-    pub fn require(&self, name: &str) -> Result<Obj<K>, NotFound> {
+    /// [`LookupError::NotFound`], with kind and key, if it is not stored; [`LookupError::OutOfScope`] if the namespace has left the
+    /// [set](crate::NamespaceSet) of the informer.
+    pub fn require(&self, name: &str) -> Result<Obj<K>, LookupError> {
         self.lister.find(&self.key(name))
     }
 

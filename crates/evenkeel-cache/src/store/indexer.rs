@@ -57,6 +57,15 @@ impl<K> Indexer<K> {
         self.table.get(key.as_ref()).map(Obj::cast)
     }
 
+    /// Returns whether the store may contain an object with this key: `false` if its namespace is not in the
+    /// [set](crate::NamespaceSet) of the informer.
+    pub fn is_in_scope(&self, key: &ObjectKey) -> bool {
+        match (self.table.namespaces(), key.namespace()) {
+            (Some(set), Some(namespace)) => set.covers(namespace),
+            _ => true,
+        }
+    }
+
     /// Returns all objects, in no particular order. Clones a reference to each; [`snapshot`](Self::snapshot) does not.
     pub fn list(&self) -> Vec<Obj<K>> {
         self.table.list().into_iter().map(Obj::cast).collect()

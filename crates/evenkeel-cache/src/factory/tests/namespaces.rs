@@ -1,10 +1,12 @@
 //! Factories of several namespaces.
 
 use evenkeel_client::Patch;
+use evenkeel_core::Status;
 use k8s_openapi::api::core::v1::{Node, Secret};
 
 use super::*;
 use crate::informer::OnForbidden;
+use crate::lister::LookupError;
 use crate::namespaces::NamespaceSetError;
 
 fn over(client: &Client, names: &[&str]) -> InformerFactory {
@@ -79,6 +81,47 @@ async fn mns_002_the_rest_has_a_field_selector() {
     create(&client, "default", "d", "web").await;
     settle().await;
     assert_eq!(keys(&maps), set(["default/a", "default/b", "default/d"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn mns_003_reads_outside_the_set_are_an_error() {
+    let (_server, client) = server().await;
+    let informers = over(&client, &["default", "other"]);
+    let maps = informers.lister::<ConfigMap>();
+    let (inside, outside) = (ObjectKey::namespaced("default", "x"), ObjectKey::namespaced("third", "x"));
+    let (sets, others) = (informers.namespaces().unwrap(), maps.namespace("other").unwrap());
+    let text = "cannot read configmaps in namespace \"third\": the cache has namespaces default, other; \
+                add the namespace to its set";
+    assert_eq!(maps.require(&outside).unwrap_err().to_string(), text, "also before the start");
+    let _running = informers.start();
+    informers.wait_for_sync().await.unwrap();
+    assert!(maps.require(&inside).unwrap_err().is_not_found());
+    let error = maps.require(&outside).unwrap_err();
+    assert_eq!(error.to_string(), text);
+    assert!(!error.is_not_found() && Status::from(error).is_bad_request());
+    assert_eq!(maps.namespace("third").unwrap_err().to_string(), text);
+    assert!(maps.get(&outside).is_none() && !maps.is_in_scope(&outside) && maps.is_in_scope(&inside));
+
+    sets.remove("other").await.unwrap();
+    assert!(matches!(others.require("c"), Err(LookupError::OutOfScope(error)) if error.namespaces == ["default"]));
+    assert!(maps.namespace("other").is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn mns_004_a_write_is_awaited_in_its_namespace() {
+    let (_server, client) = server().await;
+    let informers = over(&client, &["default", "other"]);
+    let maps = informers.lister::<ConfigMap>();
+    let _running = informers.start();
+    informers.wait_for_sync().await.unwrap();
+    let info = Arc::clone(informers.of::<ConfigMap>().resource());
+    let written = client.api::<ConfigMap>().namespace("other").get("c").await.unwrap();
+    let read = maps.at_least_for(written.key(), &written.version()).await.unwrap().require(written.key()).unwrap();
+    assert_eq!(read.version(), written.version());
+    assert!(informers.covers::<ConfigMap>(&info, written.key(), written.header()));
+    informers.namespaces().unwrap().remove("other").await.unwrap();
+    assert!(!informers.covers::<ConfigMap>(&info, written.key(), written.header()));
+    assert!(maps.at_least_for(written.key(), &written.version()).await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
