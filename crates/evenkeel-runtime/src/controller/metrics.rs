@@ -15,6 +15,7 @@
 //! | [`OWN_WRITE_TIME`] | seconds from the end of a reconcile that wrote until the caches showed the writes |
 //! | [`OWN_WRITE_TIMEOUTS`] | writes that the caches did not show in time, so that the next reconcile may read stale data |
 //! | [`PARKED`] | ready keys that wait until the caches show the writes of their last reconcile |
+//! | [`OUT_OF_SCOPE`] | keys that were dropped because their namespace left the [set](evenkeel_cache::NamespaceSet) of the informer |
 //! | [`TRIGGER_DROPPED`] | keys that a [`Trigger`](super::Trigger) dropped because no controller was attached |
 
 use std::time::Duration;
@@ -45,6 +46,8 @@ pub const OWN_WRITE_TIME: &str = "controller_runtime_own_write_seconds";
 pub const OWN_WRITE_TIMEOUTS: &str = "controller_runtime_own_write_timeouts_total";
 /// Shows the number of parked keys.
 pub const PARKED: &str = "controller_runtime_parked_keys";
+/// Counts keys that were dropped because their namespace left the set of the informer.
+pub const OUT_OF_SCOPE: &str = "controller_runtime_out_of_scope_keys_total";
 /// Counts keys that a trigger dropped because no controller was attached.
 pub const TRIGGER_DROPPED: &str = "controller_runtime_trigger_dropped_keys_total";
 
@@ -61,6 +64,7 @@ pub fn describe() {
     describe_histogram!(OWN_WRITE_TIME, Unit::Seconds, "Time until the caches showed the writes of a reconcile.");
     describe_counter!(OWN_WRITE_TIMEOUTS, Unit::Count, "Writes that the caches did not show in time.");
     describe_gauge!(PARKED, Unit::Count, "Keys that wait until the caches show their own writes.");
+    describe_counter!(OUT_OF_SCOPE, Unit::Count, "Keys dropped because their namespace left the set of the informer.");
     describe_counter!(TRIGGER_DROPPED, Unit::Count, "Triggered keys dropped because no controller was attached.");
 }
 
@@ -74,6 +78,7 @@ pub(super) struct ControllerMetrics {
     pub(super) terminal_errors: Counter,
     pub(super) panics: Counter,
     pub(super) timeouts: Counter,
+    pub(super) out_of_scope: Counter,
     time: Histogram,
     max_concurrent: Gauge,
     active: Gauge,
@@ -99,6 +104,7 @@ impl ControllerMetrics {
             terminal_errors: count(TERMINAL_ERRORS),
             panics: count(PANICS),
             timeouts: count(TIMEOUTS),
+            out_of_scope: count(OUT_OF_SCOPE),
             time: time(TIME),
             max_concurrent: show(MAX_CONCURRENT),
             active: show(ACTIVE),
@@ -108,6 +114,7 @@ impl ControllerMetrics {
         };
         let ControllerMetrics { success, error, requeue, requeue_after, .. } = &metrics;
         let ControllerMetrics { errors, terminal_errors, panics, timeouts, own_write_timeouts, .. } = &metrics;
+        metrics.out_of_scope.increment(0);
         for counter in [success, error, requeue, requeue_after] {
             counter.increment(0);
         }

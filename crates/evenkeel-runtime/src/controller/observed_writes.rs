@@ -22,8 +22,17 @@ struct WriteLog {
 /// A write that a cache does not show yet. `kind` is an index into the kinds of the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum AwaitedWrite {
-    Version { kind: usize, version: ResourceVersion },
-    Deleted { kind: usize, key: ObjectKey, uid: String },
+    /// The newest version that was written in the namespace of the key.
+    Version {
+        kind: usize,
+        key: ObjectKey,
+        version: ResourceVersion,
+    },
+    Deleted {
+        kind: usize,
+        key: ObjectKey,
+        uid: String,
+    },
 }
 
 impl ObservedWrites {
@@ -57,21 +66,23 @@ impl ObservedWrites {
         for (kind, _) in self.kinds(info).filter(|(_, kind)| kind.will_show(key, object)) {
             let mut awaited = self.awaited();
             let Some(awaited) = &mut *awaited else { return };
+            let is_same = |known: usize, other: &ObjectKey| known == kind && other.namespace() == key.namespace();
             let known = awaited.iter_mut().find_map(|write| match write {
-                AwaitedWrite::Version { kind: known, version: newest } if *known == kind => Some(newest),
+                AwaitedWrite::Version { kind, key, version: newest } if is_same(*kind, key) => Some(newest),
                 _ => None,
             });
+            let write = || AwaitedWrite::Version { kind, key: key.clone(), version: version.clone() };
             match known {
                 Some(newest) if newest.compare(&version).is_none() => {
                     // The two versions have no known order, so both are awaited.
-                    awaited.push(AwaitedWrite::Version { kind, version: version.clone() });
+                    awaited.push(write());
                 }
                 Some(newest) => {
                     if version.is_newer_than(newest) {
                         *newest = version.clone();
                     }
                 }
-                None => awaited.push(AwaitedWrite::Version { kind, version: version.clone() }),
+                None => awaited.push(write()),
             }
         }
     }
@@ -101,11 +112,11 @@ impl ObservedWrites {
 }
 
 impl AwaitedWrite {
-    /// Waits until the cache shows the write, or the informer has stopped.
+    /// Waits until the cache shows the write, or will not: the informer has stopped, or the namespace left its set.
     pub(super) async fn wait(&self, kinds: &[WatchedKind]) {
         match self {
-            AwaitedWrite::Version { kind, version } => {
-                let _ = kinds[*kind].at_least(version).await;
+            AwaitedWrite::Version { kind, key, version } => {
+                let _ = kinds[*kind].at_least(key, version).await;
             }
             AwaitedWrite::Deleted { kind, key, uid } => kinds[*kind].deleted(key, uid).await,
         }

@@ -314,6 +314,7 @@ fn name_of<T>(event: &Event<T>) -> &'static str {
         Event::Add { initial: true, .. } => "initial",
         Event::Add { .. } => "add",
         Event::Update { .. } => "update",
+        Event::Delete(deleted) if deleted.is_out_of_scope() => "out of scope",
         Event::Delete(_) => "delete",
     }
 }

@@ -94,8 +94,12 @@ impl<K: 'static> StandbyController<K> {
         let reconcile: Reconcile = Arc::new(move |context: Context| {
             let (reconcile, on_deleted) = (Arc::clone(&reconcile), on_deleted.clone());
             Box::pin(async move {
-                let object = context.primary::<K>().and_then(|objects| objects.get(context.key()));
+                let objects = context.primary::<K>();
+                let object = objects.as_ref().and_then(|objects| objects.get(context.key()));
+                // After the read: an object that left with its namespace is not deleted.
+                let is_in_scope = objects.is_none_or(|objects| objects.is_in_scope(context.key()));
                 match (object, on_deleted) {
+                    _ if !is_in_scope => Ok(Next::done()),
                     (Some(object), _) => reconcile(object, context).await,
                     (None, Some(on_deleted)) => on_deleted(context.key().clone(), context).await,
                     (None, None) => Ok(Next::done()),

@@ -28,7 +28,12 @@ type Covers = Box<dyn Fn(&ObjectKey, &Header) -> bool + Send + Sync>;
 
 /// An informer without the type of its kind.
 trait ErasedInformer: Send + Sync {
-    fn at_least<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), StoreStopped>>;
+    fn at_least<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        version: &'a ResourceVersion,
+    ) -> BoxFuture<'a, Result<(), StoreStopped>>;
+    fn is_in_scope(&self, key: &ObjectKey) -> bool;
     fn uid(&self, key: &ObjectKey) -> Option<String>;
     fn stopped(&self) -> BoxFuture<'_, ()>;
     fn report(&self, now: Instant) -> (String, Value);
@@ -37,9 +42,17 @@ trait ErasedInformer: Send + Sync {
 }
 
 impl<T: 'static> ErasedInformer for SharedInformer<T> {
-    fn at_least<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), StoreStopped>> {
+    fn at_least<'a>(
+        &'a self,
+        key: &'a ObjectKey,
+        version: &'a ResourceVersion,
+    ) -> BoxFuture<'a, Result<(), StoreStopped>> {
         let indexer = self.indexer();
-        Box::pin(async move { indexer.at_least(version).await })
+        Box::pin(async move { indexer.at_least_for(key, version).await })
+    }
+
+    fn is_in_scope(&self, key: &ObjectKey) -> bool {
+        self.indexer().is_in_scope(key)
     }
 
     fn uid(&self, key: &ObjectKey) -> Option<String> {
@@ -114,8 +127,14 @@ impl WatchedKind {
         self.informer.uid(key)
     }
 
-    pub(super) async fn at_least(&self, version: &ResourceVersion) -> Result<(), StoreStopped> {
-        self.informer.at_least(version).await
+    /// Waits until the cache shows a write of an object.
+    pub(super) async fn at_least(&self, key: &ObjectKey, version: &ResourceVersion) -> Result<(), StoreStopped> {
+        self.informer.at_least(key, version).await
+    }
+
+    /// Returns whether the namespace of a key is in the set of the informer.
+    pub(super) fn is_in_scope(&self, key: &ObjectKey) -> bool {
+        self.informer.is_in_scope(key)
     }
 
     /// Waits until the cache does not show the object any more.

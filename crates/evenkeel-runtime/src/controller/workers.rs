@@ -69,10 +69,21 @@ impl Workers {
             if *self.shared.stopping.borrow() {
                 return item.done();
             }
+            if !self.is_in_scope(item.key()) {
+                self.metrics.out_of_scope.increment(1);
+                tracing::debug!(controller = %self.shared.name, key = %item.key(), "namespace left the set; key dropped");
+                item.forget();
+                continue;
+            }
             if let Some(item) = self.parked_keys.admit(item) {
                 self.process(item).await;
             }
         }
+    }
+
+    /// Returns whether the namespace of the key is in the set of the informer of the controller's own kind, which is the first.
+    fn is_in_scope(&self, key: &ObjectKey) -> bool {
+        self.shared.kinds.first().is_none_or(|kind| kind.is_in_scope(key))
     }
 
     async fn process(&self, item: Item<ObjectKey>) {

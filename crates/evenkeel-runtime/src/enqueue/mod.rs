@@ -33,6 +33,11 @@
 //! last change. The event decides, not the age of the object. A key that is already in the queue takes the higher priority, so a
 //! change of an object overtakes the backlog of the initial list.
 //!
+//! # Namespaces that leave
+//!
+//! An object that leaves with its [namespace](evenkeel_cache::NamespaceSet) adds no key: it was not deleted
+//! ([`Deleted::OutOfScope`]).
+//!
 //! # Why every notification
 //!
 //! These handlers request [every](evenkeel_cache::Delivery::Every) notification, though a key does not contain the change.

@@ -92,6 +92,16 @@ fn key_007_a_tombstone_enqueues_its_key() {
 }
 
 #[test]
+fn mns_011_an_object_out_of_scope_enqueues_nothing() {
+    let queue = Queue::new();
+    let left = || Event::Delete(Deleted::OutOfScope { object: owned(1, &[("apps/v1", "ReplicaSet", "set", true)]) });
+    enqueue_key(&queue).handle(left());
+    enqueue_owner::<ReplicaSet>(&queue).handle(left());
+    enqueue_with(&queue, |pod: &Obj<Pod>| [pod.key().clone()]).handle(left());
+    assert!(taken(&queue).is_empty());
+}
+
+#[test]
 fn the_observer_receives_each_key_with_its_object_and_event_class() {
     let (queue, observed) = (Queue::new(), Arc::new(std::sync::Mutex::new(Vec::new())));
     let keys = |pod: &Obj<Pod>| ["x", "y"].map(|name| ObjectKey::namespaced(pod.key().name(), name));

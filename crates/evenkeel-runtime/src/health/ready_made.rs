@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use evenkeel_cache::SharedInformer;
+use evenkeel_cache::informer::InformerStatus;
 use evenkeel_queue::{Key, QueueStats, WorkQueue};
 use tokio::time::Instant;
 
@@ -59,6 +60,17 @@ impl Check {
         Check::new(name, move || synced(informer.is_stopped(), informer.has_synced()))
     }
 
+    /// Returns a check that passes while all [namespaces](evenkeel_cache::NamespaceSet) of the informer can be read. Otherwise it
+    /// names those that are forbidden, each with the reason. Its name is `informer-{name}-namespaces`.
+    ///
+    /// For informers that continue without them:
+    /// [`OnForbidden::Degrade`](evenkeel_cache::informer::OnForbidden::Degrade).
+    pub fn namespaces<K: 'static>(informer: &SharedInformer<K>) -> Self {
+        let name = format!("informer-{}-namespaces", plain(informer.name()));
+        let informer = informer.clone();
+        Check::new(name, move || readable(&informer.status()))
+    }
+
     /// Returns a check that passes while the informer has received a list, an event or a bookmark within `limit`. It also
     /// passes before the first of them; [`synced`](Self::synced) covers that. Its name is `informer-{name}-heard`.
     ///
@@ -89,6 +101,13 @@ pub(super) fn synced(is_stopped: bool, has_synced: bool) -> Result<(), Reason> {
         (false, false) => Err("the informer has not synced yet".into()),
         (false, true) => Ok(()),
     }
+}
+
+pub(super) fn readable(status: &InformerStatus) -> Result<(), Reason> {
+    let place = |name: &str| if name.is_empty() { "other namespaces".to_owned() } else { format!("namespace {name}") };
+    let text = |(name, message): (&str, &str)| format!("{} is forbidden: {message}", place(name));
+    let forbidden: Vec<String> = status.forbidden().map(text).collect();
+    if forbidden.is_empty() { Ok(()) } else { Err(forbidden.join("; ").into()) }
 }
 
 pub(super) fn heard(last: Option<Instant>, now: Instant, limit: Duration) -> Result<(), Reason> {

@@ -79,6 +79,18 @@ pub(crate) fn informer_report(info: &ResourceInfo, status: &InformerStatus, now:
         .map(|(name, lag)| (name.clone(), json!({"pending": lag.pending, "lag_seconds": lag.since.map(ago)})))
         .collect();
     let last_error = reflector.last_error.as_ref();
+    let namespaces: Map<String, Value> = status
+        .namespaces
+        .iter()
+        .map(|(name, status)| {
+            let report = json!({
+                "synced": status.has_synced,
+                "resource_version": status.store_resource_version,
+                "forbidden": status.forbidden.as_ref().map(|message| super::diagnostics::one_line(message, 1024)),
+            });
+            (name.clone(), report)
+        })
+        .collect();
     json!({
         "kind": info.kind(),
         "api_version": info.api_version(),
@@ -105,6 +117,7 @@ pub(crate) fn informer_report(info: &ResourceInfo, status: &InformerStatus, now:
             "seconds_ago": ago(error.at),
         })),
         "handlers": handlers,
+        "namespaces": namespaces,
     })
 }
 

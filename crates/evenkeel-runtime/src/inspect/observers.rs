@@ -151,6 +151,7 @@ fn event_name(event: &Event<Untyped>) -> &'static str {
         Event::Add { initial: true, .. } => "initial",
         Event::Add { .. } => "add",
         Event::Update { .. } => "update",
+        Event::Delete(deleted) if deleted.is_out_of_scope() => "out of scope",
         Event::Delete(_) => "delete",
     }
 }
@@ -165,6 +166,7 @@ fn cause_verb(event: &Event<Untyped>) -> &'static str {
         Event::Add { .. } => "added",
         Event::Update { .. } if is_unchanged(event) => "redelivered",
         Event::Update { .. } => "updated",
+        Event::Delete(deleted) if deleted.is_out_of_scope() => "out of scope",
         Event::Delete(_) => "deleted",
     }
 }

@@ -49,6 +49,7 @@ async fn co_029_metrics_have_controller_runtime_names_and_start_at_zero() {
         ("reconcile_time_seconds", 0.0),
         ("max_concurrent_reconciles", 2.0),
         ("active_workers", 0.0),
+        ("out_of_scope_keys_total", 0.0),
         ("own_write_seconds", 0.0),
         ("own_write_timeouts_total", 0.0),
         ("parked_keys", 0.0),

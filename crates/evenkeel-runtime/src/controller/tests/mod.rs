@@ -5,6 +5,7 @@ mod deletions;
 mod diagnostics;
 mod inspector;
 mod metrics;
+mod namespaces;
 mod own_writes;
 mod reconcilers;
 mod references;
