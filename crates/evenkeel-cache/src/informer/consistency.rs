@@ -1,8 +1,10 @@
 //! The consistency check: compares the store of an informer with a list of exactly its version.
 //!
-//! [`StoreDigest`] compares, without I/O. [`ConsistencyChecker`] lists, on demand and at intervals, in the driver task.
+//! [`StoreDigest`] compares, without I/O. [`ConsistencyChecker`] lists, on demand and at intervals, in the driver task: once for the
+//! store, or once for each of several namespaces.
 
 mod digest;
+mod parts;
 
 use std::fmt;
 use std::future::{pending, poll_fn};
@@ -14,7 +16,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use self::digest::StoreDigest;
+use self::digest::{EXAMPLES, StoreDigest};
+use self::parts::CheckPart;
+pub(super) use self::parts::{CheckParts, CheckedScopes, WholeStore};
 use super::metrics::count_consistency_check;
 use super::shared::InformerShared;
 use crate::reflector::limits::{ListLimits, PageProgress};
@@ -71,6 +75,27 @@ impl ConsistencyReport {
     pub(super) fn inconclusive(resource_version: String, objects: usize, reason: String) -> Self {
         ConsistencyReport { resource_version, objects, outcome: ConsistencyOutcome::Inconclusive { reason } }
     }
+
+    /// Adds the report of another namespace. A difference outweighs a namespace that could not be compared.
+    fn add(&mut self, other: ConsistencyReport) {
+        self.objects += other.objects;
+        match (&mut self.outcome, other.outcome) {
+            (_, ConsistencyOutcome::Consistent) => {}
+            (
+                ConsistencyOutcome::Inconsistent { missing, extra, different, examples },
+                ConsistencyOutcome::Inconsistent { missing: m, extra: e, different: d, examples: more },
+            ) => {
+                *missing += m;
+                *extra += e;
+                *different += d;
+                examples.extend(more);
+                examples.truncate(EXAMPLES);
+            }
+            (ConsistencyOutcome::Inconsistent { .. }, ConsistencyOutcome::Inconclusive { .. }) => {}
+            (ConsistencyOutcome::Inconclusive { .. }, ConsistencyOutcome::Inconclusive { .. }) => {}
+            (own, other) => *own = other,
+        }
+    }
 }
 
 impl fmt::Display for ConsistencyReport {
@@ -98,7 +123,6 @@ pub(super) fn requests() -> (mpsc::Sender<CheckRequest>, mpsc::Receiver<CheckReq
 
 /// Checks the store of an informer.
 pub(super) struct ConsistencyChecker {
-    pub(super) source: Arc<dyn ListerWatcher>,
     pub(super) resource: Arc<ResourceInfo>,
     pub(super) transform: Option<Transform>,
     pub(super) limits: ListLimits,
@@ -112,7 +136,7 @@ impl ConsistencyChecker {
         self,
         shared: &InformerShared,
         mut requests: mpsc::Receiver<CheckRequest>,
-        repairs: mpsc::Sender<SinkRequest>,
+        parts: &dyn CheckParts,
     ) {
         let mut next = self.next_check();
         loop {
@@ -128,8 +152,8 @@ impl ConsistencyChecker {
             while let Ok(request) = requests.try_recv() {
                 waiting.push(request);
             }
-            let report = self.check(shared).await;
-            self.publish(shared, &report, &repairs);
+            let report = self.check(shared, parts).await;
+            publish(shared, &report);
             for request in waiting {
                 // The caller may have dropped its future.
                 let _ = request.send(report.clone());
@@ -142,71 +166,65 @@ impl ConsistencyChecker {
         Instant::now().checked_add(interval.saturating_add(interval.mul_f64(0.1 * fastrand::f64())))
     }
 
-    /// Logs, counts and stores a report. Requests a relist if the store is inconsistent.
-    fn publish(&self, shared: &InformerShared, report: &ConsistencyReport, repairs: &mpsc::Sender<SinkRequest>) {
-        let (informer, version) = (shared.name.as_str(), report.resource_version.as_str());
-        let result = match &report.outcome {
-            ConsistencyOutcome::Consistent => {
-                tracing::debug!(informer, version, objects = report.objects, "store is consistent");
-                "consistent"
-            }
-            ConsistencyOutcome::Inconsistent { missing, extra, different, examples } => {
-                let examples: Vec<&str> = examples.iter().map(ObjectKey::as_str).collect();
-                tracing::error!(
-                    informer,
-                    version,
-                    missing,
-                    extra,
-                    different,
-                    ?examples,
-                    "store differs from the server; relisting"
-                );
-                // A full channel contains a request for a relist already.
-                let _ = repairs.try_send(SinkRequest::Repair {
-                    version: report.resource_version.clone(),
-                    missing: *missing,
-                    extra: *extra,
-                    other: *different,
-                });
-                "inconsistent"
-            }
-            ConsistencyOutcome::Inconclusive { reason } => {
-                tracing::debug!(informer, version, reason, "consistency check was inconclusive");
-                "inconclusive"
-            }
-        };
-        count_consistency_check(&shared.identity, result);
-        shared.set_last_check(report.clone());
-    }
-
-    async fn check(&self, shared: &InformerShared) -> ConsistencyReport {
+    /// Checks all parts of the store, one after the other.
+    async fn check(&self, shared: &InformerShared, parts: &dyn CheckParts) -> ConsistencyReport {
         if !shared.lifecycle().synced {
             return ConsistencyReport::inconclusive(String::new(), 0, "the informer has not synced".to_owned());
         }
-        // The reflector runs in this task and has applied everything that it received, so these belong together.
-        let snapshot = Indexer::<Untyped>::over(Arc::clone(&shared.table)).snapshot();
-        let version = shared.last_sync_resource_version().as_str().to_owned();
-        let objects = snapshot.len();
-        if matches!(version.as_str(), "" | "0") {
-            return ConsistencyReport::inconclusive(version, objects, "the store has no version".to_owned());
+        let mut total: Option<ConsistencyReport> = None;
+        for name in parts.names() {
+            let Some(part) = parts.part(&name) else { continue };
+            let report = self.check_part(shared, part).await;
+            match &mut total {
+                None => total = Some(report),
+                Some(total) => {
+                    total.add(report);
+                    // Each namespace has its own.
+                    total.resource_version = shared.table.version().as_str().to_owned();
+                }
+            }
         }
-        let mut digest = StoreDigest::with_capacity(objects);
-        for (index, object) in snapshot.iter().enumerate() {
+        let none = || ConsistencyReport::inconclusive(String::new(), 0, "the set has no namespaces".to_owned());
+        total.unwrap_or_else(none)
+    }
+
+    /// Checks one part of the store. Requests a relist if it is inconsistent.
+    async fn check_part(&self, shared: &InformerShared, part: CheckPart) -> ConsistencyReport {
+        let CheckPart { source, repairs, snapshot, version, scope } = part;
+        let stored: Box<dyn Iterator<Item = &Object> + Send> = match &scope {
+            None => Box::new(snapshot.iter()),
+            Some(scope) => Box::new(snapshot.in_scope(scope)),
+        };
+        let mut digest = StoreDigest::with_capacity(stored.size_hint().0);
+        let mut objects = 0;
+        for object in stored {
+            objects += 1;
             digest.add(object);
-            if index % YIELD_AFTER == YIELD_AFTER - 1 {
+            if objects % YIELD_AFTER == 0 {
                 yield_now().await;
             }
         }
         // It must not keep objects in memory during the list.
         drop(snapshot);
-        let compared = match timeout(TIME_LIMIT, self.compare(&mut digest, &version)).await {
+        let place = |reason: String| match &scope {
+            None => reason,
+            Some(scope) => format!("in {}: {reason}", scope.describe()),
+        };
+        if matches!(version.as_str(), "" | "0") {
+            return ConsistencyReport::inconclusive(version, objects, place("the store has no version".to_owned()));
+        }
+        let compared = match timeout(TIME_LIMIT, self.compare(&*source, &mut digest, &version)).await {
             Ok(compared) => compared,
             Err(_) => Err(format!("the list took longer than {TIME_LIMIT:?}")),
         };
         if let Err(reason) = compared {
-            return ConsistencyReport::inconclusive(version, objects, reason);
+            return ConsistencyReport::inconclusive(version, objects, place(reason));
         }
         let outcome = digest.outcome(|| Indexer::<Untyped>::over(Arc::clone(&shared.table)).snapshot());
+        if let ConsistencyOutcome::Inconsistent { missing, extra, different: other, .. } = outcome {
+            // A full channel contains a request for a relist already.
+            let _ = repairs.try_send(SinkRequest::Repair { version: version.clone(), missing, extra, other });
+        }
         ConsistencyReport { resource_version: version, objects, outcome }
     }
 
@@ -214,7 +232,7 @@ impl ConsistencyChecker {
     ///
     /// # Errors
     /// Why the list is inconclusive.
-    async fn compare(&self, digest: &mut StoreDigest, version: &str) -> Result<(), String> {
+    async fn compare(&self, source: &dyn ListerWatcher, digest: &mut StoreDigest, version: &str) -> Result<(), String> {
         let exactly = ListRequest { is_exact: true, limit: PAGE, ..ListRequest::not_older_than(version) };
         let mut next = Some(exactly);
         let mut progress = PageProgress::default();
@@ -222,12 +240,12 @@ impl ConsistencyChecker {
         while let Some(request) = next.take() {
             let is_first = request.continue_token.is_empty();
             let before = listed;
-            let mut items = self.source.list(request).await.map_err(|error| reason_of(&error))?;
+            let mut items = source.list(request).await.map_err(|error| reason_of(&error))?;
             let (found, token) = loop {
                 match poll_fn(|context| items.poll_next(context)).await.map_err(|error| reason_of(&error))? {
                     ListPart::Object(object) => {
                         listed += 1;
-                        self.compare_object(digest, object)?;
+                        self.compare_object(source, digest, object)?;
                     }
                     ListPart::Unreadable(StreamError::Object { key: Some(key), .. }) => {
                         listed += 1;
@@ -254,8 +272,13 @@ impl ConsistencyChecker {
         Ok(())
     }
 
-    fn compare_object(&self, digest: &mut StoreDigest, object: Object) -> Result<(), String> {
-        let is_metadata = self.source.is_metadata_only() && object.kind() == "PartialObjectMetadata";
+    fn compare_object(
+        &self,
+        source: &dyn ListerWatcher,
+        digest: &mut StoreDigest,
+        object: Object,
+    ) -> Result<(), String> {
+        let is_metadata = source.is_metadata_only() && object.kind() == "PartialObjectMetadata";
         if !is_metadata
             && (object.kind() != self.resource.kind() || object.api_version() != self.resource.api_version())
         {
@@ -275,6 +298,36 @@ impl ConsistencyChecker {
         digest.mismatch(key);
         Ok(())
     }
+}
+
+/// Logs, counts and stores a report.
+fn publish(shared: &InformerShared, report: &ConsistencyReport) {
+    let (informer, version) = (shared.name.as_str(), report.resource_version.as_str());
+    let result = match &report.outcome {
+        ConsistencyOutcome::Consistent => {
+            tracing::debug!(informer, version, objects = report.objects, "store is consistent");
+            "consistent"
+        }
+        ConsistencyOutcome::Inconsistent { missing, extra, different, examples } => {
+            let examples: Vec<&str> = examples.iter().map(ObjectKey::as_str).collect();
+            tracing::error!(
+                informer,
+                version,
+                missing,
+                extra,
+                different,
+                ?examples,
+                "store differs from the server; relisting"
+            );
+            "inconsistent"
+        }
+        ConsistencyOutcome::Inconclusive { reason } => {
+            tracing::debug!(informer, version, reason, "consistency check was inconclusive");
+            "inconclusive"
+        }
+    };
+    count_consistency_check(&shared.identity, result);
+    shared.set_last_check(report.clone());
 }
 
 /// Returns why a failed list is inconclusive.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
+use super::consistency::WholeStore;
 use super::observe::{InformerEvent, Notify};
 use super::process_loop::ProcessLoop;
 use super::scoped_driver::ScopedDriver;
@@ -13,11 +14,17 @@ use super::shared::{InformerShared, Parts, Reflectors, StopMode, TaskGuard};
 /// Runs the reflector until the informer is stopped.
 pub(super) async fn drive(guard: DriverGuard) {
     let shared = Arc::clone(&guard.shared);
-    let Some(Parts { reflectors, queue, checks }) = shared.take_parts() else { return };
-    let (reflector, checker) = match reflectors {
-        Reflectors::One { reflector, checker } => (reflector, checker),
-        Reflectors::PerNamespace { reflector, wanted } => {
-            return ScopedDriver::new(&shared, wanted, reflector, queue).run(checks).await;
+    let Some(Parts { reflectors, queue, checker, checks }) = shared.take_parts() else { return };
+    let (reflector, source) = match reflectors {
+        Reflectors::One { reflector, source } => (reflector, source),
+        Reflectors::PerNamespace(reflectors) => {
+            let driver = ScopedDriver::new(&shared, reflectors, queue);
+            let scopes = driver.checked_scopes();
+            return tokio::select! {
+                biased;
+                () = driver.run() => {}
+                () = checker.run(&shared, checks, &scopes) => {}
+            };
         }
     };
     let observers = Arc::clone(&shared.observers);
@@ -26,13 +33,14 @@ pub(super) async fn drive(guard: DriverGuard) {
     shared.watch_reflector(reflector.status());
     let (repair, repairs) = mpsc::channel(1);
     let mut process_loop = ProcessLoop::new(Arc::clone(&shared), queue, repairs);
+    let store = WholeStore { shared: Arc::clone(&shared), source, repairs: repair };
     let mut stop_mode = shared.watch_stop_mode();
     tokio::select! {
         biased;
         _ = stop_mode.wait_for(|mode| *mode != StopMode::KeepRunning) => {}
         () = reflector.run(&mut process_loop) => {}
         // After the reflector, in the same task: the store is then at the version that the reflector has reached.
-        () = checker.run(&shared, checks, repair) => {}
+        () = checker.run(&shared, checks, &store) => {}
     }
 }
 

@@ -34,6 +34,7 @@ use self::listener::{Callback, Listener};
 use self::metrics::{HandlerMetrics, Identity, ViewMetrics};
 use self::observe::{Observer, ObserverGuard};
 use self::processor::{HandlerRunner, Processor};
+use self::scoped_driver::ScopedReflectors;
 use self::scopes::ScopedShared;
 use self::shared::{InformerPhase, Parts, Reflectors};
 use crate::delta_fifo::DeltaFifo;
@@ -270,17 +271,9 @@ impl<K: 'static> SharedInformer<K> {
         name: String,
     ) -> Self {
         let identity = Identity::new(&name, info);
-        let settings = &options.settings;
-        let checker = ConsistencyChecker {
-            source: Arc::clone(&source),
-            resource: Arc::clone(info),
-            transform: settings.transform.clone(),
-            limits: settings.list_limits(),
-            interval: settings.check_interval.filter(|interval| !interval.is_zero()),
-        };
-        let reflector = Reflector::builder(source, Arc::clone(info)).name(identity.name());
-        let reflector = Box::new(settings.reflector(reflector));
-        let reflectors = Reflectors::One { reflector, checker: Box::new(checker) };
+        let reflector = Reflector::builder(Arc::clone(&source), Arc::clone(info)).name(identity.name());
+        let reflector = Box::new(options.settings.reflector(reflector));
+        let reflectors = Reflectors::One { reflector, source };
         Self::assemble(reflectors, None, info, options, name, identity)
     }
 
@@ -296,11 +289,12 @@ impl<K: 'static> SharedInformer<K> {
         let scoped = ScopedShared::new(set.clone(), options.settings.on_forbidden.unwrap_or_default());
         let (info_of_reflector, settings) = (Arc::clone(info), options.settings.clone());
         let unique = identity.name().to_owned();
-        let reflector = move |scope: &Scope| {
+        let reflector = move |scope: &Scope, source| {
             let name = format!("{unique} in {}", scope.describe());
-            settings.reflector(Reflector::builder(sources(scope), Arc::clone(&info_of_reflector)).name(name))
+            settings.reflector(Reflector::builder(source, Arc::clone(&info_of_reflector)).name(name))
         };
-        let reflectors = Reflectors::PerNamespace { reflector: Box::new(reflector), wanted: set.watch() };
+        let (source, reflector) = (Box::new(sources), Box::new(reflector));
+        let reflectors = Reflectors::PerNamespace(ScopedReflectors { source, reflector, wanted: set.watch() });
         let informer = Self::assemble(reflectors, Some(scoped), info, options, name, identity);
         set.join(&informer.shared);
         informer
@@ -315,6 +309,12 @@ impl<K: 'static> SharedInformer<K> {
         identity: Identity,
     ) -> Self {
         let options = options.settings;
+        let checker = ConsistencyChecker {
+            resource: Arc::clone(info),
+            transform: options.transform.clone(),
+            limits: options.list_limits(),
+            interval: options.check_interval.filter(|interval| !interval.is_zero()),
+        };
         let queue: DeltaQueue = match options.queue.unwrap_or_default() {
             QueueKind::Ordered => OrderedQueue::new(ListMode::Atomic).into(),
             QueueKind::OrderedPerItem => OrderedQueue::new(ListMode::PerItem).into(),
@@ -333,7 +333,7 @@ impl<K: 'static> SharedInformer<K> {
         let table = Arc::new(Table::with_namespaces(indexes, set));
         let processor = Processor::new(options.resync.unwrap_or_default());
         let (check, checks) = consistency::requests();
-        let parts = Parts { reflectors, queue, checks };
+        let parts = Parts { reflectors, queue, checker, checks };
         let mut shared = InformerShared::new(name, identity, Arc::clone(info), table, processor, parts, check);
         shared.scoped = scoped;
         SharedInformer { shared: Arc::new(shared), kind: PhantomData }

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::consistency::{CheckRequest, ConsistencyReport, sleep_until_some};
+use super::consistency::{CheckedScopes, sleep_until_some};
 use super::observe::{InformerEvent, Notify};
 use super::process_loop::ProcessLoop;
 use super::scoped_sink::{ScopedSink, lock};
@@ -20,16 +20,23 @@ use crate::delta::Delta;
 use crate::delta_queue::DeltaQueue;
 use crate::namespaces::{Scope, ScopeChanges, WantedNamespaces, plan};
 use crate::reflector::{DeltaSink, ReflectorBuilder, ReflectorFailure};
+use crate::source::ListerWatcher;
 
-/// Returns the reflector of a scope.
-pub(super) type ReflectorOfScope = Box<dyn Fn(&Scope) -> ReflectorBuilder + Send + Sync>;
+/// The reflectors of an informer of several namespaces, until the driver task takes them.
+pub(super) struct ScopedReflectors {
+    /// Returns the source of a scope.
+    pub(super) source: Box<dyn Fn(&Scope) -> Arc<dyn ListerWatcher> + Send + Sync>,
+    /// Returns the reflector of a scope.
+    pub(super) reflector: Box<dyn Fn(&Scope, Arc<dyn ListerWatcher>) -> ReflectorBuilder + Send + Sync>,
+    pub(super) wanted: watch::Receiver<WantedNamespaces>,
+}
 
 /// Runs the reflectors of an informer of several namespaces.
 pub(super) struct ScopedDriver {
     shared: Arc<InformerShared>,
-    wanted: watch::Receiver<WantedNamespaces>,
-    reflector: ReflectorOfScope,
+    reflectors: ScopedReflectors,
     process_loop: Arc<Mutex<ProcessLoop>>,
+    checked: CheckedScopes,
     tasks: JoinSet<()>,
     running: BTreeMap<Arc<str>, RunningScope>,
 }
@@ -40,25 +47,25 @@ struct RunningScope {
 }
 
 impl ScopedDriver {
-    pub(super) fn new(
-        shared: &Arc<InformerShared>,
-        wanted: watch::Receiver<WantedNamespaces>,
-        reflector: ReflectorOfScope,
-        queue: DeltaQueue,
-    ) -> Self {
+    pub(super) fn new(shared: &Arc<InformerShared>, reflectors: ScopedReflectors, queue: DeltaQueue) -> Self {
         let process_loop = Arc::new(Mutex::new(ProcessLoop::scoped(Arc::clone(shared), queue)));
         ScopedDriver {
             shared: Arc::clone(shared),
-            wanted,
-            reflector,
+            reflectors,
+            checked: CheckedScopes::new(shared, &process_loop),
             process_loop,
             tasks: JoinSet::new(),
             running: BTreeMap::new(),
         }
     }
 
+    /// Returns the scopes, for the consistency check.
+    pub(super) fn checked_scopes(&self) -> CheckedScopes {
+        self.checked.clone()
+    }
+
     /// Runs until the informer is stopped.
-    pub(super) async fn run(mut self, mut checks: mpsc::Receiver<CheckRequest>) {
+    pub(super) async fn run(mut self) {
         let mut stop_mode = self.shared.watch_stop_mode();
         let mut stopped = pin!(async move {
             // The sender is a field of the informer, so the wait does not fail.
@@ -72,7 +79,7 @@ impl ScopedDriver {
             tokio::select! {
                 biased;
                 () = &mut stopped => break,
-                Ok(()) = self.wanted.changed() => self.apply().await,
+                Ok(()) = self.reflectors.wanted.changed() => self.apply().await,
                 Some(ended) = self.tasks.join_next() => propagate_panic(ended),
                 changed = poll_fn(|context| shared.processor().poll_check_period(context)) => {
                     period = changed;
@@ -82,7 +89,6 @@ impl ScopedDriver {
                     self.resync();
                     next = next_resync(period);
                 }
-                Some(check) = checks.recv() => self.check(check),
             }
         }
         // No delta follows when the informer has stopped.
@@ -91,7 +97,7 @@ impl ScopedDriver {
 
     /// Stops and starts reflectors, so that one runs for each namespace of the set.
     async fn apply(&mut self) {
-        let wanted = self.wanted.borrow_and_update().clone();
+        let wanted = self.reflectors.wanted.borrow_and_update().clone();
         let scopes = wanted.names.scopes();
         let running = self.running.iter().map(|(name, running)| (Arc::clone(name), running.scope.clone())).collect();
         let ScopeChanges { stop, start } = plan(&running, scopes.clone());
@@ -118,13 +124,15 @@ impl ScopedDriver {
                 }
             }
         };
-        let mut reflector = (self.reflector)(&scope).observe_errors(observer).build();
+        let source = (self.reflectors.source)(&scope);
+        let mut reflector = (self.reflectors.reflector)(&scope, Arc::clone(&source)).observe_errors(observer).build();
         self.shared.scope_started(&scope, reflector.status());
         let mut sink = ScopedSink {
             shared: Arc::clone(&self.shared),
             process_loop: Arc::clone(&self.process_loop),
             scope: scope.clone(),
             is_forbidden,
+            repairs: self.checked.add(&scope, source),
         };
         let guard = self.shared.task();
         let task = self.tasks.spawn(async move {
@@ -137,6 +145,7 @@ impl ScopedDriver {
     /// Stops the reflector of a scope, and waits until its task has ended: no delta of it follows.
     async fn stop(&mut self, name: &Arc<str>) {
         let Some(RunningScope { task, .. }) = self.running.remove(name) else { return };
+        self.checked.remove(name);
         task.abort();
         while let Some(ended) = self.tasks.join_next_with_id().await {
             let id = match &ended {
@@ -156,13 +165,6 @@ impl ScopedDriver {
         let mut process_loop = lock(&self.process_loop);
         // The process loop accepts everything.
         let _ = process_loop.push(Delta::SyncAll).and_then(|()| process_loop.flush());
-    }
-
-    fn check(&self, request: CheckRequest) {
-        let reason = "an informer of several namespaces is not checked".to_owned();
-        let (version, objects) = (self.shared.table.version().as_str().to_owned(), self.shared.table.len());
-        // The caller may have dropped its future.
-        let _ = request.send(ConsistencyReport::inconclusive(version, objects, reason));
     }
 }
 

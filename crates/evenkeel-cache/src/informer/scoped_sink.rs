@@ -2,15 +2,17 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 
 use evenkeel_core::ObjectKey;
+use tokio::sync::mpsc;
 
 use super::process_loop::ProcessLoop;
 use super::shared::InformerShared;
 use crate::Object;
 use crate::delta::Delta;
 use crate::namespaces::Scope;
-use crate::reflector::{DeltaSink, SinkError};
+use crate::reflector::{DeltaSink, SinkError, SinkRequest};
 
 /// The sink of the reflector of one scope. All scopes of an informer share the process loop, and lock it for each delta: the store has
 /// one writer at a time, and notifications have one order.
@@ -22,6 +24,8 @@ pub(super) struct ScopedSink {
     pub(super) scope: Scope,
     /// Whether the last request was forbidden.
     pub(super) is_forbidden: Arc<AtomicBool>,
+    /// Requests of the consistency check.
+    pub(super) repairs: mpsc::Receiver<SinkRequest>,
 }
 
 /// Locks the process loop of several reflectors.
@@ -49,6 +53,8 @@ impl DeltaSink for ScopedSink {
         }
         match delta {
             Delta::ReplacedAll { mut objects, resource_version } => {
+                // This list repairs what an earlier check found.
+                while self.repairs.try_recv().is_ok() {}
                 objects.retain(|object| self.contains(object.key()));
                 let list = Delta::ReplacedAll { objects, resource_version };
                 lock(&self.process_loop).replace_scope(&self.scope, list);
@@ -72,5 +78,12 @@ impl DeltaSink for ScopedSink {
 
     fn prepare(&self, object: &Object) {
         self.shared.views.prepare_object(object);
+    }
+
+    fn poll_request(&mut self, context: &mut Context<'_>) -> Poll<SinkRequest> {
+        match self.repairs.poll_recv(context) {
+            Poll::Ready(Some(repair)) => Poll::Ready(repair),
+            _ => Poll::Pending,
+        }
     }
 }

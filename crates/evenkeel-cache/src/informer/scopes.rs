@@ -119,7 +119,7 @@ impl InformerShared {
         if !is_known && scoped.on_forbidden == OnForbidden::Degrade {
             let (informer, namespace) = (self.name.as_str(), scope.describe());
             tracing::warn!(informer, namespace, message, "namespace is forbidden; continuing without it");
-            self.table.skip_scope(scope.namespace());
+            self.table.set_scope_awaited(scope.namespace(), false);
         }
         scoped.change(scope.namespace(), |state| state.forbidden = Some(message.to_owned()));
         self.update_scopes_synced();
@@ -129,6 +129,7 @@ impl InformerShared {
     pub(super) fn scope_readable(&self, scope: &Scope) {
         if let Some(scoped) = &self.scoped {
             scoped.change(scope.namespace(), |state| state.forbidden = None);
+            self.table.set_scope_awaited(scope.namespace(), true);
         }
     }
 
@@ -206,7 +207,8 @@ pub(super) fn merged_report(namespaces: &BTreeMap<String, NamespaceStatus>, vers
         last_error: last_error(namespaces),
         stalls: sum(|report| report.stalls),
         listed: reports().map(|report| report.listed).sum(),
-        last_received: reports().filter_map(|report| report.last_received).max(),
+        // That of the quietest: a watch that is stuck is not hidden by others.
+        last_received: reports().filter_map(|report| report.last_received).min(),
         is_watch_list_unavailable: reports().any(|report| report.is_watch_list_unavailable),
     }
 }

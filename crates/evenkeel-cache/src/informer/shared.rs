@@ -14,12 +14,12 @@ use super::listener::{self, Lag, Listener};
 use super::metrics::Identity;
 use super::observe::Observers;
 use super::processor::{HandlerRunner, Processor};
-use super::scoped_driver::ReflectorOfScope;
+use super::scoped_driver::ScopedReflectors;
 use super::scopes::{ScopedShared, merged_report};
 use super::status::InformerStatus;
 use crate::delta_queue::DeltaQueue;
-use crate::namespaces::WantedNamespaces;
 use crate::reflector::{ReflectorBuilder, ReflectorStatus};
+use crate::source::ListerWatcher;
 use crate::store::Table;
 use crate::view::{BUILD_STEP, PreparedView, Views};
 use crate::{Event, Indexer, Snapshot};
@@ -54,14 +54,15 @@ pub(crate) struct InformerShared {
 pub(super) struct Parts {
     pub(super) reflectors: Reflectors,
     pub(super) queue: DeltaQueue,
+    pub(super) checker: ConsistencyChecker,
     /// Requests for consistency checks.
     pub(super) checks: mpsc::Receiver<CheckRequest>,
 }
 
 /// The reflectors of an informer.
 pub(super) enum Reflectors {
-    One { reflector: Box<ReflectorBuilder>, checker: Box<ConsistencyChecker> },
-    PerNamespace { reflector: ReflectorOfScope, wanted: watch::Receiver<WantedNamespaces> },
+    One { reflector: Box<ReflectorBuilder>, source: Arc<dyn ListerWatcher> },
+    PerNamespace(ScopedReflectors),
 }
 
 /// How far an informer is.

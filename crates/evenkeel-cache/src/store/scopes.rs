@@ -76,10 +76,10 @@ impl ScopeVersions {
         }
     }
 
-    /// Leaves a scope out of the version of the whole store until its next list.
-    pub(super) fn skip(&mut self, namespace: &str) {
+    /// Sets whether the version of the whole store waits for a scope. A list sets it.
+    pub(super) fn set_awaited(&mut self, namespace: &str, is_awaited: bool) {
         if let Some(known) = self.by_name.get_mut(namespace) {
-            known.is_awaited = false;
+            known.is_awaited = is_awaited;
         }
     }
 

@@ -8,6 +8,7 @@ use evenkeel_core::{Obj, ResourceVersion};
 
 use super::index::IndexError;
 use super::state::StoreState;
+use crate::namespaces::Scope;
 
 /// The objects of an [`Indexer`](super::Indexer) at one moment.
 ///
@@ -81,6 +82,17 @@ impl<K> Snapshot<K> {
     /// Returns the number of writes to the store so far.
     pub(crate) fn commits(&self) -> u64 {
         self.state.totals.commits
+    }
+
+    /// Returns the objects of a scope.
+    pub(crate) fn in_scope<'a>(&'a self, scope: &'a Scope) -> impl Iterator<Item = &'a Obj<K>> + Send {
+        self.state.in_scope(scope).map(|(_, object)| object.as_kind())
+    }
+
+    /// Returns the version of a scope; empty before its first list.
+    pub(crate) fn scope_version(&self, scope: &Scope) -> ResourceVersion {
+        let version = self.state.totals.scopes.as_ref().and_then(|scopes| scopes.version_of(scope.namespace()));
+        version.cloned().unwrap_or_else(|| ResourceVersion::new(""))
     }
 
     /// Returns the resource version of the store.

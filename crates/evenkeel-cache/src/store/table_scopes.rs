@@ -58,9 +58,9 @@ impl Table {
         self.waiters.reached(|| self.versions(), &opaque);
     }
 
-    /// Leaves a scope that cannot be listed out of the version of the whole store until its next list.
-    pub(crate) fn skip_scope(&self, namespace: &str) {
-        self.change_scopes(|scopes| scopes.skip(namespace));
+    /// Sets whether the version of the whole store waits for a scope: not while it cannot be read.
+    pub(crate) fn set_scope_awaited(&self, namespace: &str, is_awaited: bool) {
+        self.change_scopes(|scopes| scopes.set_awaited(namespace, is_awaited));
         self.waiters.reached(|| self.versions(), &[]);
     }
 
@@ -79,7 +79,7 @@ impl Table {
 
 impl StoreState {
     /// Returns the objects of a scope with their slots.
-    pub(super) fn in_scope<'a>(&'a self, scope: &'a Scope) -> Box<dyn Iterator<Item = (u32, &'a Object)> + 'a> {
+    pub(super) fn in_scope<'a>(&'a self, scope: &'a Scope) -> Box<dyn Iterator<Item = (u32, &'a Object)> + Send + 'a> {
         if scope.is_rest() {
             let is_inside = |object: &Object| scope.contains(object.key().namespace().unwrap_or_default());
             return Box::new(self.occupied().filter(move |(_, object)| is_inside(object)));

@@ -10,7 +10,7 @@ use super::ConsistencyOutcome;
 use crate::{Object, Snapshot};
 
 /// The maximal number of example keys.
-const EXAMPLES: usize = 10;
+pub(super) const EXAMPLES: usize = 10;
 
 /// The keys and versions of the stored objects, as hashes, so that the check holds no object. The hash keys are random: no object
 /// can be named so that it hides another one.

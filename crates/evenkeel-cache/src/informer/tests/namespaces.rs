@@ -404,10 +404,56 @@ async fn an_empty_set_syncs_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_check_of_several_namespaces_is_inconclusive() {
-    let informer = Sources::default().informer(&NamespaceSet::new(["a"]), options());
+async fn cst_001_each_namespace_is_compared_at_its_own_version() {
+    let sources = Sources::default();
+    sources.advance("a", 3);
+    sources.add("a", "x");
+    sources.add("b", "y");
+    let informer = sources.informer(&NamespaceSet::new(["a", "b"]), options());
     let _running = informer.start();
     informer.synced().await.unwrap();
     let report = informer.check_consistency().await;
-    assert!(matches!(report.outcome, ConsistencyOutcome::Inconclusive { .. }), "{report}");
+    assert_eq!(report.outcome, ConsistencyOutcome::Consistent);
+    assert_eq!((report.resource_version.as_str(), report.objects), ("1", 2));
+    for (namespace, version) in [("a", "7"), ("b", "1")] {
+        let Some(Request::List(list)) = sources.of(namespace).requests().pop() else { panic!("a list") };
+        assert_eq!((list.resource_version.as_str(), list.is_exact), (version, true));
+    }
+    let empty = sources.informer(&NamespaceSet::new([""; 0]), options());
+    let _running = empty.start();
+    empty.synced().await.unwrap();
+    let report = empty.check_consistency().await;
+    assert_eq!(report.to_string(), "inconclusive: the set has no namespaces");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cst_002_a_difference_relists_the_namespaces_that_differ() {
+    let sources = Sources::default();
+    sources.add("a", "x");
+    let gone = sources.add("b", "gone");
+    sources.add("c", "z");
+    let informer = sources.informer(&NamespaceSet::new(["a", "b", "c"]), options());
+    let _running = informer.start();
+    informer.synced().await.unwrap();
+    for namespace in ["a", "b", "c"] {
+        sources.of(namespace).watched(1).await;
+    }
+    sources.of("b").delete_without_event(&gone).unwrap();
+    sources.of("b").bookmark();
+    sources.of("c").add_without_event(json!({"metadata": {"namespace": "c", "name": "new"}})).unwrap();
+    sources.of("c").bookmark();
+    settle().await;
+    let report = informer.check_consistency().await;
+    let ConsistencyOutcome::Inconsistent { missing, extra, different, examples } = report.outcome else {
+        panic!("{report}");
+    };
+    assert_eq!((missing, extra, different), (1, 1, 0));
+    assert_eq!(examples, [key("b", "gone"), key("c", "new")]);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(stored(&informer), ["a/x@1", "c/new@2", "c/z@1"]);
+    assert_eq!((sources.lists("a"), sources.lists("b"), sources.lists("c")), (2, 3, 3), "a was only compared");
+
+    sources.of("b").set_list_error(Some(Status::failure(500, Reason::INTERNAL_ERROR, "later")));
+    let report = informer.check_consistency().await.to_string();
+    assert!(report.starts_with("inconclusive: in b: failed to list: "), "{report}");
 }
