@@ -23,7 +23,7 @@ use serde::de::DeserializeOwned;
 pub use self::builder::InformerFactoryBuilder;
 pub use self::kind_options::{KindOptions, Selection};
 pub use self::narrowed::OtherNamespace;
-use self::registry::{Key, Registry};
+use self::registry::{InformerScope, Key, Registry};
 use self::settings::Settings;
 pub use self::sync_error::SyncError;
 use crate::informer::{InformerStatus, RunningInformers};
@@ -151,7 +151,7 @@ impl InformerFactory {
     pub fn start(&self) -> RunningInformers {
         let FactoryInner { client, settings, registry } = &*self.inner;
         let labelled = settings.labelled.as_deref().map(|selector| {
-            let key = Key::LabelledNamespaces;
+            let key = (Key::LabelledNamespaces, InformerScope::default());
             let make = || settings.labelled_namespaces(client, selector);
             registry.get(&key).unwrap_or_else(|| registry.add(key, make()))
         });
