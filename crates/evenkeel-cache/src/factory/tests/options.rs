@@ -219,7 +219,7 @@ async fn a_kind_can_have_options_of_newer_servers() {
     assert!(!asked.is_empty() && asked.iter().all(|path| path.contains("newOption=some+value")), "{asked:?}");
 
     // Only the server knows what the option selects.
-    let header = maps.get(&ObjectKey::namespaced("other", "c")).unwrap();
+    let header = maps.get(ObjectKey::namespaced("other", "c")).unwrap();
     assert!(!informers.covers::<ConfigMap>(header.resource(), header.key(), &header));
     assert!(factory(&client).covers::<ConfigMap>(header.resource(), header.key(), &header));
 }
