@@ -30,8 +30,11 @@ pub struct Selection {
 }
 
 impl<K: 'static> InformerOptions<K, Selection> {
-    /// Selects the objects of one namespace; empty for all. It does not affect cluster-scoped kinds. A kind with a namespace of its own
-    /// is not part of the factory's [set](crate::NamespaceSet).
+    /// Selects the objects of one namespace; empty for all. A kind with a namespace of its own is not part of the factory's
+    /// [set](crate::NamespaceSet).
+    ///
+    /// For all kinds of a factory it does not affect cluster-scoped ones. In the options of one cluster-scoped kind it is a
+    /// contradiction: the informer does not sync, and its status and errors about the sync say why.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.selection.namespace = Some(namespace.into());
         self

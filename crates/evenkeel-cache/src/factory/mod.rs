@@ -2,6 +2,7 @@
 
 mod builder;
 mod covers;
+mod invalid_source;
 mod kind_options;
 mod labelled;
 mod narrowed;

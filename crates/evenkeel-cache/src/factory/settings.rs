@@ -8,6 +8,7 @@ use evenkeel_client::{Api, Client, Wire};
 use evenkeel_core::status::qualified;
 use evenkeel_core::{FieldOperator, FieldSelector, FieldTerm, LabelSelector, ResourceInfo, Untyped};
 
+use super::invalid_source::InvalidSource;
 use super::kind_options::{KindOptions, Selection};
 use super::registry::{InformerScope, Key};
 use crate::namespaces::Scope;
@@ -77,6 +78,10 @@ impl Settings {
         if let Some(wire) = wire.or(own) {
             api = api.wire(wire);
         }
+        if let Some(problem) = self.contradiction(key, info) {
+            let name = options.settings.name.clone().unwrap_or_else(|| self.name_of(key, info));
+            return SharedInformer::with_source(Arc::new(InvalidSource { problem }), info, options, name);
+        }
         let (labels, fields) = (labels.unwrap_or_default(), fields.unwrap_or_default());
         let query = query.unwrap_or_default();
         let mut name = options.settings.name.clone().unwrap_or_else(|| self.name_of(key, info));
@@ -99,6 +104,16 @@ impl Settings {
             source(api.clone().namespace(scope.namespace()), fields)
         };
         SharedInformer::with_namespaces(set, source_of, info, options, name)
+    }
+
+    /// Returns why the options of a kind cannot be used.
+    fn contradiction(&self, key: &Key, info: &ResourceInfo) -> Option<String> {
+        let namespace =
+            self.kinds.get(key)?.selection.namespace.as_deref().filter(|namespace| !namespace.is_empty())?;
+        let kind = qualified(info.group(), info.plural());
+        let problem =
+            || format!("{kind} have no namespace, but their options select namespace {namespace:?}; remove it");
+        (!info.namespaced()).then(problem)
     }
 
     /// Returns the informer of the Namespaces with these labels.

@@ -22,12 +22,15 @@ use crate::namespaces::{Scope, ScopeChanges, WantedNamespaces, plan};
 use crate::reflector::{DeltaSink, ReflectorBuilder, ReflectorFailure};
 use crate::source::ListerWatcher;
 
+/// Returns the source of a scope.
+type SourceOfScope = Box<dyn Fn(&Scope) -> Arc<dyn ListerWatcher> + Send + Sync>;
+/// Returns the reflector of a scope, over its source.
+type ReflectorOfScope = Box<dyn Fn(&Scope, Arc<dyn ListerWatcher>) -> ReflectorBuilder + Send + Sync>;
+
 /// The reflectors of an informer of several namespaces, until the driver task takes them.
 pub(super) struct ScopedReflectors {
-    /// Returns the source of a scope.
-    pub(super) source: Box<dyn Fn(&Scope) -> Arc<dyn ListerWatcher> + Send + Sync>,
-    /// Returns the reflector of a scope.
-    pub(super) reflector: Box<dyn Fn(&Scope, Arc<dyn ListerWatcher>) -> ReflectorBuilder + Send + Sync>,
+    pub(super) source: SourceOfScope,
+    pub(super) reflector: ReflectorOfScope,
     pub(super) wanted: watch::Receiver<WantedNamespaces>,
 }
 

@@ -99,7 +99,7 @@ fn lst_006_an_empty_namespace_is_an_error() {
 }
 
 #[test]
-fn lst_007_listed_objects_are_shared_and_no_match_is_an_empty_list() {
+fn lst_007_and_byo_005_listed_objects_are_shared_and_no_match_is_an_empty_list() {
     let lister = indexed::<Pod>();
     assert!(lister.list(&selector("app=none")).is_empty());
     let (first, second) = (

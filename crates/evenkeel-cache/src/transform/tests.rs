@@ -73,3 +73,10 @@ fn a_value_that_is_edited_is_not_copied_first() {
     let edited = edit(|value: &mut Single| value.0["metadata"]["name"] = "y".into())(object).unwrap();
     assert_eq!(edited.key().as_str(), "y");
 }
+
+#[test]
+fn byo_004_an_object_without_managed_fields_stays_as_it_is() {
+    let lighter = drop_managed_fields()(pod()).unwrap();
+    let again = drop_managed_fields()(lighter.clone()).unwrap();
+    assert_eq!(again.json().unwrap(), lighter.json().unwrap());
+}

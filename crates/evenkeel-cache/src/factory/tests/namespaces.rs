@@ -197,6 +197,41 @@ async fn byo_001_a_kind_inherits_the_namespaces_unless_it_has_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn byo_002_a_namespace_of_a_kind_without_namespaces_is_an_error() {
+    let (server, client) = server().await;
+    let informers = InformerFactory::builder(&client)
+        .namespace("default")
+        .configure::<Node>(|nodes| nodes.namespace("default"))
+        .build();
+    let (nodes, _namespaces) = (informers.of::<Node>(), informers.lister::<Namespace>());
+    let running = informers.start();
+    assert!(tokio::time::timeout(Duration::from_secs(10), informers.wait_for_sync()).await.is_err());
+    let error = nodes.status().reflector.last_error.unwrap().message;
+    let problem = "nodes have no namespace, but their options select namespace \"default\"; remove it";
+    assert!(error.ends_with(problem), "{error}");
+    assert!(asked(&server, "nodes").is_empty());
+    assert_eq!(paths(&server, "namespaces"), set(["/api/v1/namespaces"]), "that of all kinds does not matter");
+    running.stop().await;
+    let error = informers.wait_for_sync().await.unwrap_err().to_string();
+    assert!(error.contains(problem), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn byo_004_the_transform_of_a_kind_replaces_that_of_all() {
+    let (_server, client) = server().await;
+    let informers = InformerFactory::builder(&client)
+        .transform_all(crate::transform::drop_managed_fields())
+        .configure::<ConfigMap>(|maps| maps.transform(Ok::<_, std::convert::Infallible>))
+        .build();
+    let (maps, namespaces) = (informers.lister::<ConfigMap>(), informers.lister::<Namespace>());
+    let _running = informers.start();
+    informers.wait_for_sync().await.unwrap();
+    let map = maps.require(ObjectKey::namespaced("default", "a")).unwrap();
+    assert!(map.path("metadata.managedFields").unwrap().is_some());
+    assert!(namespaces.require("other").unwrap().path("metadata.managedFields").unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn byo_003_an_exact_namespace_in_the_fields_makes_requests_there() {
     let (server, client) = server().await;
     let informers = InformerFactory::builder(&client)

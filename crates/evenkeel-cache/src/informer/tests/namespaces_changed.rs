@@ -107,9 +107,10 @@ async fn mns_011_remove_returns_when_no_call_runs() {
         };
         let options = HandlerOptions::new().may_block().delivery(delivery);
         let stream = informer.subscribe(HandlerOptions::new()).unwrap();
-        informer.add_handler(handler.with(options)).unwrap();
+        let registration = informer.add_handler(handler.with(options)).unwrap();
         let running = informer.start();
-        informer.synced().await.unwrap();
+        // With `Latest`, an addition that is still pending and the removal would cancel each other.
+        registration.synced().await.unwrap();
         let removing = tokio::spawn({
             let set = set.clone();
             async move { set.remove("b").await }

@@ -167,3 +167,22 @@ async fn ask_1_own_writes_are_awaited_in_their_namespace() {
     assert_eq!(log.take().len(), 4, "no key waits for the other namespace");
     running.end().await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn byo_006_a_kind_that_is_not_declared_is_not_cached() {
+    let server = server().await;
+    let client = server.client();
+    create(&client, "a").await;
+    let log = Log::new();
+    let running = start(controller(&client, "byo-006"), {
+        let log = log.clone();
+        move |_, ctx| {
+            log.note(ctx.lister::<Secret>().is_err());
+            async { Ok(Next::done()) }
+        }
+    });
+    settle().await;
+    assert_eq!(log.take(), ["true"]);
+    assert!(!server.requests().iter().any(|request| request.path.contains("secrets")));
+    running.end().await.unwrap();
+}
