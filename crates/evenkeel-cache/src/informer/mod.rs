@@ -227,6 +227,8 @@ impl<K> SharedInformer<K> {
     ///   or does not support exact lists, the outcome is [`Inconclusive`](ConsistencyOutcome::Inconclusive).
     /// - When this returns [`Inconsistent`](ConsistencyOutcome::Inconsistent), a relist without a version is due. It delivers the
     ///   difference to the handlers.
+    /// - Each of [several namespaces](crate::NamespaceSet) is compared at its own version, one after the other, and only those that
+    ///   differ are relisted.
     /// - The check holds sixteen bytes per object and one page. Checks run one at a time; calls that wait for the same check
     ///   receive the same report.
     /// - Every report is logged, counted in [`CONSISTENCY_CHECKS`](crate::metrics::CONSISTENCY_CHECKS) and part of the
