@@ -376,7 +376,7 @@ impl<K, S: Scope> Api<K, S> {
     /// exist. `fields` is an object with the fields that `field_manager` owns, and without `managedFields`. An empty
     /// `field_manager` is that of the client ([`Client::with_field_manager`]).
     ///
-    /// `fields` is borrowed and never changed: it can be applied again.
+    /// `fields` is borrowed and never changed: it can be applied again. If it has no name, the one of the request is sent.
     ///
     /// A field that another manager owns with another value is a conflict, unless [`ApiRequest::force`] is called.
     pub fn apply<T: Object + ?Sized>(
@@ -493,7 +493,11 @@ impl<K, S: Addressable> Api<K, S> {
             }
             let default = || self.client.write_defaults()?.field_manager.as_deref();
             match Some(field_manager).filter(|name| !name.is_empty()).or_else(default) {
-                Some(manager) => add_patch(request, &Patch::apply(fields)).query("fieldManager", manager),
+                Some(manager) => {
+                    let named = object::with_name(fields, name);
+                    let patch = named.map_or_else(|| Patch::apply(fields), |named| Patch::apply(&named));
+                    add_patch(request, &patch).query("fieldManager", manager)
+                }
                 None => {
                     let problem = "an apply needs a field manager: pass one, or use `Client::with_field_manager`";
                     request.invalid(RequestError::Invalid { problem: problem.to_owned() })

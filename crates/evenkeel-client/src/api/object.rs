@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use kube_core::Resource;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 /// A type that can be sent: every type of k8s-openapi, every derived custom resource, and
 /// [`Unstructured`](super::Unstructured).
@@ -30,4 +31,16 @@ impl<K: Resource + Serialize> Object for K {
     fn has_managed_fields(&self) -> bool {
         self.meta().managed_fields.as_ref().is_some_and(|fields| !fields.is_empty())
     }
+}
+
+/// Returns the object with this name, which servers require in the body of an apply. `None` if it has one already, or is not a JSON
+/// object.
+pub(super) fn with_name<T: Object + ?Sized>(object: &T, name: &str) -> Option<Value> {
+    if object.name().is_some() {
+        return None;
+    }
+    let mut value = serde_json::to_value(object).ok()?;
+    let metadata = value.as_object_mut()?.entry("metadata").or_insert_with(|| Map::new().into());
+    metadata.as_object_mut()?.insert("name".to_owned(), name.into());
+    Some(value)
 }

@@ -385,6 +385,7 @@ pub mod expansion {
 /// | syntax | for |
 /// |---|---|
 /// | `field: expression` | a value; see [`Accepts`](crate::api::Accepts). `None` is an absent field |
+/// | `field` | `field: field`, as in a struct expression |
 /// | `field: { … }` | the fields of a nested type, optional or not |
 /// | `field: { "key": …, (expression): … }` | the entries of a map |
 /// | `field: [ … ]` | the items of a list: expressions, `{ … }` or `[ … ]` |
@@ -481,6 +482,9 @@ macro_rules! apply {
     };
     (@fields $place:ident $fields:ident; $name:ident as $json:literal : $($rest:tt)*) => {
         $crate::apply!(@value ($place.field(|of| &of.$name)) [$fields (stringify!($name), Some($json))] [@fields $place $fields;] $($rest)*)
+    };
+    (@fields $place:ident $fields:ident; $name:ident $(, $($rest:tt)*)?) => {
+        $crate::apply!(@fields $place $fields; $name : $name $(, $($rest)*)?)
     };
     (@entries $place:ident $entries:ident;) => {};
     (@entries $place:ident $entries:ident; $key:literal : $($rest:tt)*) => {

@@ -70,6 +70,23 @@ fn acf_001_the_body_has_kind_version_name_and_the_fields_that_were_written() {
 }
 
 #[test]
+fn acf_001_the_name_of_the_request_is_added_unless_the_object_has_one() {
+    use super::super::object::with_name;
+    let unnamed = apply!(Service { spec: { cluster_ip: "None" } });
+    let expected = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"clusterIP": "None"},
+    });
+    assert_eq!(with_name(&unnamed, "web"), Some(expected));
+    let labelled = apply!(Service { metadata: { labels: { "a": "b" } } });
+    let metadata = with_name(&labelled, "web").map(|mut service| service["metadata"].take());
+    assert_eq!(metadata, Some(json!({"name": "web", "labels": {"a": "b"}})));
+    assert_eq!(with_name(&apply!(Service { metadata: { name: "other" } }), "web"), None);
+    let faulty = apply!(Bread { grams: 500 });
+    assert!(serde_json::to_value(&faulty).is_err(), "and it has no name: {faulty:?}");
+    assert_eq!(with_name(&faulty, "web"), None, "the error is that of the object");
+}
+
+#[test]
 fn acf_002_required_fields_are_not_sent_and_null_is_never_written() {
     // `maxReplicas` and `scaleTargetRef` are required in the type.
     let none: Option<i32> = None;
@@ -85,9 +102,9 @@ fn acf_002_required_fields_are_not_sent_and_null_is_never_written() {
 
 #[test]
 fn acf_002_values_are_text_numbers_whole_values_and_parts() {
-    let image = String::from("web:1");
+    let (name, image) = ("web", String::from("web:1"));
     let container = apply!(Container {
-        name: "web",
+        name,
         image: &image,
         resources: { requests: { "cpu": "500m" }, limits: { "memory": Quantity("1Gi".into()) } },
         command: vec!["run".to_owned()],
@@ -99,7 +116,8 @@ fn acf_002_values_are_text_numbers_whole_values_and_parts() {
         "name": "web", "image": "web:1", "resources": resources, "command": ["run"], "livenessProbe": probe,
     });
     assert_eq!(*container.as_json(), expected, "a type that is no resource has no kind");
-    let other = apply!(Container { name: "other" });
+    let name = "other";
+    let other = apply!(Container { name });
     let spec = apply!(PodSpec { containers: vec![container, other.clone()], init_containers: [other], host_pid: true });
     assert_eq!(spec.as_json()["containers"][1], json!({"name": "other"}));
     assert_eq!(spec.as_json()["initContainers"], json!([{"name": "other"}]));
