@@ -2,7 +2,8 @@
 //!
 //! - Finalizers: [`add_finalizer`] and [`remove_finalizer`], which never lose the finalizers of others, and [`Finalizers`], which
 //!   runs cleanups before an object is deleted.
-//! - Owners: [`set_controller_reference`], [`set_owner_reference`], [`remove_owner_reference`], [`is_controlled_by`].
+//! - Owners: [`set_controller_reference`], [`set_owner_reference`], [`remove_owner_reference`], [`is_controlled_by`];
+//!   [`controller_reference`] for server-side apply.
 //! - Conditions: [`set_condition`], [`remove_condition`], [`find_condition`], [`is_condition_true`].
 //! - Writes: [`create_or_update`], [`create_or_patch`], and [`create_or_patch_from`], which starts from a cached object.
 //!   [`Patch::merge_from`](evenkeel_client::Patch::merge_from) makes a patch of two states of an object. Server-side apply is
@@ -26,7 +27,8 @@ pub use finalizer_patch::{add_finalizer, contains_finalizer, remove_finalizer};
 pub use finalizers::{CleanupFailure, FinalizeError, Finalized, Finalizers, RegisterError};
 pub use has_owners::{HasOwners, HasOwnersMut};
 pub use owners::{
-    OwnerError, controller_of, is_controlled_by, remove_owner_reference, set_controller_reference, set_owner_reference,
+    OwnerError, controller_of, controller_reference, is_controlled_by, remove_owner_reference,
+    set_controller_reference, set_owner_reference,
 };
 
 pub use evenkeel_client::{

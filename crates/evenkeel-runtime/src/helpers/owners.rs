@@ -82,11 +82,9 @@ pub fn set_controller_reference<M>(
     object: &mut impl HasOwnersMut<M>,
     owner: &(impl ToReference + ?Sized),
 ) -> Result<(), OwnerError> {
-    let reference = OwnerReference {
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-        ..checked(&*object, &owner.to_reference())?
-    };
+    let owner = owner.to_reference();
+    let reference = controller_reference(&owner)?;
+    check_namespace(&*object, &owner)?;
     if let Some(other) = controller_of(&*object)?
         && other.uid != reference.uid
     {
@@ -94,6 +92,31 @@ pub fn set_controller_reference<M>(
         return Err(OwnerError::OtherController { kind, name, uid });
     }
     upsert(object, reference)
+}
+
+/// Returns the reference that makes `owner` the controller of an object: for server-side apply, where the object is a
+/// [`Partial`](evenkeel_client::Partial). [`set_controller_reference`] is for all other objects.
+///
+/// ```
+/// # fn example(set: evenkeel_core::Obj<k8s_openapi::api::apps::v1::ReplicaSet>) -> Result<(), Box<dyn std::error::Error>> {
+/// use evenkeel_client::apply;
+/// use evenkeel_runtime::helpers::controller_reference;
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// let pod = apply!(Pod { metadata: { name: "web-0", owner_references: [controller_reference(&set)?] } });
+/// # drop(pod);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Not checked: a namespaced owner requires an object in its namespace; the server would delete any other as an orphan. If another
+/// owner controls the object, the server rejects the write.
+///
+/// # Errors
+/// Returns an error if the owner does not come from a server.
+pub fn controller_reference(owner: &(impl ToReference + ?Sized)) -> Result<OwnerReference, OwnerError> {
+    let reference = reference_to(&owner.to_reference())?;
+    Ok(OwnerReference { controller: Some(true), block_owner_deletion: Some(true), ..reference })
 }
 
 /// Makes `owner` an owner of the object: the garbage collector deletes the object when all owners are deleted. An owner that is the
@@ -105,7 +128,9 @@ pub fn set_owner_reference<M>(
     object: &mut impl HasOwnersMut<M>,
     owner: &(impl ToReference + ?Sized),
 ) -> Result<(), OwnerError> {
-    let mut reference = checked(&*object, &owner.to_reference())?;
+    let owner = owner.to_reference();
+    let mut reference = reference_to(&owner)?;
+    check_namespace(&*object, &owner)?;
     if let Some(current) = object.owner_references()?.into_iter().find(|current| current.uid == reference.uid) {
         reference.controller = current.controller;
         reference.block_owner_deletion = current.block_owner_deletion;
@@ -147,30 +172,38 @@ pub fn is_controlled_by<M>(object: &impl HasOwners<M>, owner: &(impl ToReference
     controller.is_some_and(|controller| Some(controller.uid) == owner)
 }
 
-/// Returns a reference to the owner, if it may own the object.
-fn checked<M>(object: &impl HasOwners<M>, owner: &ObjectReference) -> Result<OwnerReference, OwnerError> {
-    let known = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-    let shown = || {
-        let [kind, name] = [&owner.kind, &owner.name].map(|text| known(text).unwrap_or_else(|| "?".to_owned()));
-        format!("{kind} {name}")
-    };
-    let required = |text, missing| known(text).ok_or_else(|| OwnerError::Incomplete { owner: shown(), missing });
-    let reference = OwnerReference {
+/// Returns a reference to the owner, which is not its controller.
+fn reference_to(owner: &ObjectReference) -> Result<OwnerReference, OwnerError> {
+    let required =
+        |text, missing| known(text).ok_or_else(|| OwnerError::Incomplete { owner: display_name(owner), missing });
+    Ok(OwnerReference {
         api_version: required(&owner.api_version, "API version")?,
         kind: required(&owner.kind, "kind")?,
         name: required(&owner.name, "name")?,
         uid: required(&owner.uid, "uid")?,
         controller: None,
         block_owner_deletion: None,
-    };
+    })
+}
+
+fn check_namespace<M>(object: &impl HasOwners<M>, owner: &ObjectReference) -> Result<(), OwnerError> {
     match known(&owner.namespace) {
         Some(owner_namespace) if object.namespace() != Some(&*owner_namespace) => Err(OwnerError::OtherNamespace {
-            owner: shown(),
+            owner: display_name(owner),
             owner_namespace,
             namespace: object.namespace().map(str::to_owned),
         }),
-        _ => Ok(reference),
+        _ => Ok(()),
     }
+}
+
+fn display_name(owner: &ObjectReference) -> String {
+    let [kind, name] = [&owner.kind, &owner.name].map(|text| known(text).unwrap_or_else(|| "?".to_owned()));
+    format!("{kind} {name}")
+}
+
+fn known(text: &Option<String>) -> Option<String> {
+    text.clone().filter(|text| !text.is_empty())
 }
 
 /// Replaces the reference to the same owner, or appends it.

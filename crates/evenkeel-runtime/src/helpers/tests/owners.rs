@@ -43,6 +43,16 @@ fn co_022_a_controller_is_set_once_and_another_is_an_error_that_names_it() {
 }
 
 #[test]
+fn co_022_the_reference_for_apply_is_the_one_that_is_set() {
+    let mine = owner("web", "1", Some("ns"));
+    let mut map = owned("ns");
+    set_controller_reference(&mut map, &mine).unwrap();
+    assert_eq!(map.metadata.owner_references.unwrap(), [controller_reference(&mine).unwrap()]);
+    let error = controller_reference(&ObjectReference { uid: None, ..mine }).unwrap_err();
+    assert!(matches!(error, OwnerError::Incomplete { missing: "uid", .. }), "{error}");
+}
+
+#[test]
 fn co_022_an_owner_becomes_the_controller_and_stays_it() {
     let (first, second) = (owner("first", "1", Some("ns")), owner("second", "2", Some("ns")));
     let mut map = owned("ns");
