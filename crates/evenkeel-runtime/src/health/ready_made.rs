@@ -1,4 +1,4 @@
-//! Checks of informers and queues.
+//! Checks of informers, queues and elections.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use evenkeel_queue::{Key, QueueStats, WorkQueue};
 use tokio::time::Instant;
 
 use super::{Check, Reason};
+use crate::election::ElectionHealth;
 
 /// How long keys may wait and run before a queue counts as stuck. See [`Check::queue`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +81,13 @@ impl Check {
         let name = format!("informer-{}-heard", plain(informer.name()));
         let informer = informer.clone();
         Check::new(name, move || heard(informer.status().reflector.last_received, Instant::now(), limit))
+    }
+
+    /// Returns a check that fails while this process leads on a lease that expired long ago: see [`ElectionHealth`]. Its name is
+    /// `leaderElection`.
+    pub fn election(health: &ElectionHealth) -> Self {
+        let health = health.clone();
+        Check::new(health.name(), move || Ok(health.check()?))
     }
 
     /// Returns a check that passes while workers take keys from the queue and finish them. Its name is `queue-{name}`.

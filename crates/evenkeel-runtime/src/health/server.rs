@@ -95,6 +95,29 @@ impl ServerBuilder {
         }
         Ok(HealthServer { server: Some(serve::start(listener, address, self.site)) })
     }
+
+    /// Serves until `shutdown` resolves, then lets requests finish: a task of a [`Manager`](crate::Manager). Dropping the future
+    /// closes all connections.
+    ///
+    /// ```
+    /// # fn example(client: &evenkeel_client::Client) {
+    /// use evenkeel_runtime::Manager;
+    /// use evenkeel_runtime::health::{Health, HealthServer};
+    ///
+    /// let health = HealthServer::builder(&Health::new()).address(":8081");
+    /// let manager = Manager::new(client).server("health", |stop| health.run(stop.requested()));
+    /// # drop(manager);
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If the address is invalid or cannot be bound.
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), StartError> {
+        let server = self.start().await?;
+        shutdown.await;
+        server.shutdown().await;
+        Ok(())
+    }
 }
 
 impl std::fmt::Debug for ServerBuilder {

@@ -47,7 +47,7 @@ async fn checks_that_hang_or_panic_fail_by_themselves() {
 async fn le_029_a_check_is_attached_under_its_name() {
     let checks = Checks::default();
     let check = crate::election::ElectionHealth::new(Duration::ZERO);
-    checks.add(Check::new(check.name(), move || Ok(check.check()?))).unwrap();
+    checks.add(Check::election(&check)).unwrap();
     let twice = checks.add(Check::new("leaderElection", || Ok(()))).unwrap_err();
     assert_eq!(twice, AddCheckError::Taken { name: "leaderElection".into() });
     for name in ["", "a/b", "a b", "a?b", "ä"] {

@@ -40,6 +40,14 @@ async fn co_023_probes_are_served_over_http_with_one_request_per_connection() {
 }
 
 #[tokio::test]
+async fn a_server_runs_until_its_shutdown_and_fails_if_it_cannot_start() {
+    let (_server, address) = start(&Health::new()).await;
+    let builder = || HealthServer::builder(&Health::new());
+    assert!(builder().address(address.to_string()).run(std::future::pending()).await.is_err(), "the address is in use");
+    builder().address("127.0.0.1:0").run(async {}).await.unwrap();
+}
+
+#[tokio::test]
 async fn head_is_get_without_the_body_and_a_body_is_ignored() {
     let (_server, address) = start(&Health::new()).await;
     let answer = exchange(address, "HEAD /readyz HTTP/1.1\r\nHost: x\r\n\r\n").await;
