@@ -210,7 +210,8 @@ async fn main() -> Outcome {
     let (zone, metrics) = (Zone::default(), Prometheus::install()?);
     if std::env::args().any(|argument| argument == "--cluster") {
         let client = Client::infer().await?;
-        return Ok(program(&client, zone, metrics, [":9443", ":8081"]).await?.run(shutdown_signal()?).await?);
+        let webhooks = std::env::var_os("KUBERNETES_SERVICE_HOST").map_or("0", |_| ":9443"); // off outside of a pod
+        return Ok(program(&client, zone, metrics, [webhooks, ":8081"]).await?.run(shutdown_signal()?).await?);
     }
     let server = ApiServer::start().await?;
     let client = server.client();
@@ -240,8 +241,7 @@ async fn main() -> Outcome {
     sites.delete("blue").await?;
     wait_for(&sites, "blue", |site: Option<&Obj<Site>>| site.is_none()).await?;
     println!("  the finalizer has run; published: {:?}", *zone.borrow());
-    // Everything stops in order, and the lease is released. If the program has ended already, its result is the error.
-    let _ = stop.send(());
+    let _ = stop.send(()); // everything stops in order, and the lease is released
     Ok(running.await??)
 }
 
