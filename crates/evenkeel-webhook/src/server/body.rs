@@ -8,6 +8,8 @@ use http::StatusCode;
 use http_body::Body;
 use http_body_util::BodyExt;
 
+use super::budget::ReservedBytes;
+
 /// The time from the head of a request to the last byte of its body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// A buffer grows from here, so that a length in the head alone takes no memory.
@@ -22,6 +24,8 @@ pub(super) enum BodyError {
     TooSlow,
     #[error("the connection broke before the end of the request body")]
     Broken,
+    #[error("the bodies of other requests fill the memory for bodies; try again")]
+    NoRoom,
 }
 
 impl BodyError {
@@ -30,16 +34,18 @@ impl BodyError {
             BodyError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             BodyError::TooSlow => StatusCode::REQUEST_TIMEOUT,
             BodyError::Broken => StatusCode::BAD_REQUEST,
+            BodyError::NoRoom => StatusCode::TOO_MANY_REQUESTS,
         }
     }
 }
 
-/// Reads a body of fewer than `limit` bytes.
-pub(super) async fn read<B: Body>(body: B, limit: usize) -> Result<Bytes, BodyError> {
-    tokio::time::timeout(BODY_TIMEOUT, read_all(body, limit)).await.unwrap_or(Err(BodyError::TooSlow))
+/// Reads a body of fewer than `limit` bytes, which count as `reserved`.
+pub(super) async fn read<B: Body>(body: B, limit: usize, reserved: &mut ReservedBytes<'_>) -> Result<Bytes, BodyError> {
+    let limit = limit.min(reserved.max().saturating_add(1));
+    tokio::time::timeout(BODY_TIMEOUT, read_all(body, limit, reserved)).await.unwrap_or(Err(BodyError::TooSlow))
 }
 
-async fn read_all<B: Body>(body: B, limit: usize) -> Result<Bytes, BodyError> {
+async fn read_all<B: Body>(body: B, limit: usize, reserved: &mut ReservedBytes<'_>) -> Result<Bytes, BodyError> {
     let stated = body.size_hint().lower();
     if stated >= limit as u64 {
         return Err(BodyError::TooLarge { limit });
@@ -50,6 +56,9 @@ async fn read_all<B: Body>(body: B, limit: usize) -> Result<Bytes, BodyError> {
         let Ok(mut data) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
         if first.len() + rest.len() + data.remaining() >= limit {
             return Err(BodyError::TooLarge { limit });
+        }
+        if !reserved.add(data.remaining()).await {
+            return Err(BodyError::NoRoom);
         }
         // Most bodies are one frame, which needs no copy.
         if first.is_empty() && rest.is_empty() {

@@ -8,12 +8,15 @@ use std::sync::{Arc, OnceLock, RwLock};
 use evenkeel_client::tls::CryptoProvider;
 use evenkeel_runtime::tls::CurrentPair;
 
+use super::budget::BodyBudget;
 use super::{Certificates, Fault, Listening, RegisterError, ServeSettings, Shared, WebhookServer};
 use crate::admission::{ErasedHook, Hook, HookHandler};
 use crate::conversion::{Conversion, ConversionError, Conversions};
 
 /// The default limit of conversion reviews.
 const CONVERSION_LIMIT: usize = 64 << 20;
+/// The default budget of all request bodies.
+const BODY_BUDGET: usize = 256 << 20;
 
 /// Configures a [`WebhookServer`]. See [`WebhookServer::builder`].
 #[must_use = "a builder does nothing until build is called"]
@@ -30,6 +33,7 @@ pub struct WebhookServerBuilder {
     conversions: Conversions,
     conversion_error: Option<ConversionError>,
     conversion_limit: usize,
+    body_budget: usize,
 }
 
 impl WebhookServerBuilder {
@@ -47,6 +51,7 @@ impl WebhookServerBuilder {
             conversions: Conversions::new(),
             conversion_error: None,
             conversion_limit: CONVERSION_LIMIT,
+            body_budget: BODY_BUDGET,
         }
     }
 
@@ -66,6 +71,15 @@ impl WebhookServerBuilder {
     /// Sets the size of conversion reviews from which on they are rejected. Default: 64 MiB, because a list is one review.
     pub fn conversion_limit(mut self, bytes: usize) -> Self {
         self.conversion_limit = bytes;
+        self
+    }
+
+    /// Sets how many bytes the bodies of all requests may have together. Default: 256 MiB.
+    ///
+    /// The bytes of a body count from their arrival to the answer. A body that does not fit waits for up to a second, then
+    /// the request is answered with 429 and a `Retry-After`. A body that is larger than the whole budget is too large.
+    pub fn body_budget(mut self, bytes: usize) -> Self {
+        self.body_budget = bytes;
         self
     }
 
@@ -135,6 +149,7 @@ impl WebhookServerBuilder {
             conversions: self.conversions,
             conversion_metrics: OnceLock::new(),
             conversion_limit: self.conversion_limit,
+            bodies: BodyBudget::new(self.body_budget),
             routes: RwLock::new(HashMap::new()),
             on_fault: self.on_fault,
             catches_panics: self.catches_panics,

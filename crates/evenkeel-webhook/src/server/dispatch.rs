@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body::Body;
 use http_body_util::Full;
 use tokio::time::Instant;
 
+use super::body::BodyError;
 use super::metrics::RouteMetrics;
 use super::route::{Route, text};
 use super::{Shared, body};
@@ -45,18 +46,29 @@ pub(super) async fn answer<B: Body>(shared: &Shared, request: Request<B>) -> Res
 
 /// Answers a conversion review. The HTTP client of API servers waits for 30 seconds.
 async fn convert<B: Body>(shared: &Shared, body: B) -> Response<Bytes> {
-    match body::read(body, shared.conversion_limit).await {
+    let mut reserved = shared.bodies.reserve();
+    match body::read(body, shared.conversion_limit, &mut reserved).await {
         Ok(body) => tokio::time::timeout(MAX_TIMEOUT, shared.conversions.respond(&body))
             .await
             .unwrap_or_else(|_| text(StatusCode::GATEWAY_TIMEOUT, "the conversion took longer than 30 seconds")),
-        Err(error) => text(error.code(), error.to_string()),
+        Err(error) => refuse(&error),
     }
 }
 
+/// The answer to a request whose body was not read. A client of Kubernetes sends it again after a `Retry-After`.
+fn refuse(error: &BodyError) -> Response<Bytes> {
+    let mut response = text(error.code(), error.to_string());
+    if *error == BodyError::NoRoom {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
+}
+
 async fn review<B: Body>(shared: &Shared, route: &Route, head: &Parts, body: B, started: Instant) -> Response<Bytes> {
-    let body = match body::read(body, REVIEW_LIMIT).await {
+    let mut reserved = shared.bodies.reserve();
+    let body = match body::read(body, REVIEW_LIMIT, &mut reserved).await {
         Ok(body) => body,
-        Err(error) => return text(error.code(), error.to_string()),
+        Err(error) => return refuse(&error),
     };
     if body.is_empty() {
         return text(StatusCode::BAD_REQUEST, "request body is empty");

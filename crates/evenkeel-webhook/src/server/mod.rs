@@ -2,6 +2,7 @@
 
 mod activity;
 mod body;
+mod budget;
 mod builder;
 mod dispatch;
 mod error;
@@ -34,6 +35,7 @@ pub use error::{RegisterError, ServeError};
 pub use route::Fault;
 pub(crate) use route::Route;
 
+use self::budget::BodyBudget;
 use self::metrics::RouteMetrics;
 use crate::admission::{Hook, HookHandler};
 use crate::configuration::{self, ConfigurationError, Configurations, WebhookTarget};
@@ -55,7 +57,8 @@ const DRAIN: Duration = Duration::from_secs(24 * 60 * 60);
 /// With the label `webhook`, the path: `controller_runtime_webhook_latency_seconds`,
 /// `controller_runtime_webhook_requests_total` (by HTTP `code`), `controller_runtime_webhook_requests_in_flight`, and
 /// `controller_runtime_webhook_reviews_total` (by `operation`, `allowed` and `code` of the answer). Without it:
-/// `controller_runtime_webhook_panics_total`.
+/// `controller_runtime_webhook_panics_total`, `controller_runtime_webhook_body_bytes_in_flight`, and
+/// `controller_runtime_webhook_bodies_refused_total`.
 #[derive(Clone)]
 pub struct WebhookServer {
     shared: Arc<Shared>,
@@ -91,6 +94,8 @@ struct Shared {
     /// Made when the first conversion is requested.
     conversion_metrics: OnceLock<RouteMetrics>,
     conversion_limit: usize,
+    /// The memory of all request bodies.
+    bodies: BodyBudget,
     on_fault: Fault,
     catches_panics: bool,
     /// The name that API servers dial.

@@ -176,3 +176,54 @@ fn whs_012_readiness_needs_a_listener_and_a_valid_certificate_for_the_service() 
     assert_eq!(check(&listening, None, end - Duration::from_secs(1)), Ok(()));
     assert!(check(&listening, None, end).unwrap_err().contains("expired"));
 }
+
+/// Returns the value of a metric. A snapshot resets all metrics.
+fn metric(snapshotter: &metrics_util::debugging::Snapshotter, name: &str) -> f64 {
+    use metrics_util::debugging::DebugValue;
+    let found = snapshotter.snapshot().into_vec().into_iter().find(|(key, ..)| key.key().name() == name);
+    match found {
+        Some((.., DebugValue::Gauge(value))) => value.into_inner(),
+        Some((.., DebugValue::Counter(value))) => value as f64,
+        _ => 0.0,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_bodies_together_have_a_budget() {
+    let recorder = Box::leak(Box::new(metrics_util::debugging::DebuggingRecorder::new()));
+    let snapshotter = recorder.snapshotter();
+    let _guard = ::metrics::set_default_local_recorder(recorder);
+    let slow = Hook::validating::<ConfigMap>().on_create(|_, _| async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        Ok(())
+    });
+    let length = review().len();
+    let server = WebhookServer::builder().hook(slow).body_budget(2 * length + 9).build().unwrap();
+    let spawn = || {
+        let server = server.clone();
+        tokio::spawn(async move { send(&server, post(PATH, review())).await.0 })
+    };
+    // A request whose body does not arrive takes nothing.
+    let stalled = Request::post(PATH).header("content-length", "9999").body(Chunks(vec![None])).unwrap();
+    let stalled = tokio::spawn({
+        let server = server.clone();
+        async move { send(&server, stalled).await.0 }
+    });
+    let (first, second) = (spawn(), spawn());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(metric(&snapshotter, "controller_runtime_webhook_body_bytes_in_flight"), 2.0 * length as f64);
+    let start = Instant::now();
+    let refused = dispatch::answer(&server.shared, post(PATH, review())).await;
+    assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (429, &"1".parse().unwrap()));
+    assert_eq!(start.elapsed(), Duration::from_secs(1));
+    assert_eq!(metric(&snapshotter, "controller_runtime_webhook_bodies_refused_total"), 1.0);
+    // One that waits for less than a second is served.
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    let third = spawn();
+    assert_eq!((first.await.unwrap(), second.await.unwrap(), third.await.unwrap()), (200, 200, 200));
+    assert_eq!(stalled.await.unwrap(), 408);
+    let too_large = review() + &" ".repeat(length + 10);
+    assert_eq!(send(&server, post(PATH, too_large)).await.0, 413);
+    // All bytes were returned: since the first snapshot, which has reset the gauge, as many as it had shown.
+    assert_eq!(metric(&snapshotter, "controller_runtime_webhook_body_bytes_in_flight"), -2.0 * length as f64);
+}
