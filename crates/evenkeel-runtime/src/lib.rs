@@ -67,6 +67,7 @@ pub mod internals;
 pub mod manager;
 #[cfg_attr(not(feature = "internals"), allow(unreachable_pub))]
 mod panic_guard;
+mod secure;
 #[cfg_attr(not(feature = "internals"), allow(unreachable_pub))]
 mod serve;
 pub mod testing;

@@ -18,9 +18,13 @@ use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
+
+use crate::secure::{AccessFilter, Security};
+use crate::tls::{ServerTls, TlsError};
 
 /// The maximum number of connections. A further one replaces the oldest: responses are short, so the oldest connection
 /// is the most likely to be idle. Streams keep their connection; the site limits their number.
@@ -42,7 +46,7 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// The content of a server.
 pub(crate) trait Site: Send + Sync + 'static {
     /// The body of responses.
-    type Body: Body<Data = Bytes, Error = Infallible> + Send + 'static;
+    type Body: Body<Data = Bytes, Error = Infallible> + From<Full<Bytes>> + Send + 'static;
 
     /// Responds to a request.
     fn respond(
@@ -50,6 +54,11 @@ pub(crate) trait Site: Send + Sync + 'static {
         request: http::request::Parts,
         connection: Connection,
     ) -> impl Future<Output = Response<Self::Body>> + Send;
+
+    /// Returns whether a request for this path passes without authentication where others need it.
+    fn is_open(&self, _path: &str) -> bool {
+        false
+    }
 
     /// Returns whether there is upkeep to do.
     fn has_upkeep(&self) -> bool {
@@ -138,6 +147,9 @@ pub enum StartError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// There is no usable certificate for TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 /// Binds a host and a port. `:8081` means all addresses of the machine.
@@ -171,11 +183,24 @@ pub async fn listen(given: &str) -> Result<(TcpListener, SocketAddr), StartError
     Err(failure)
 }
 
-/// Starts to serve a site on a bound socket.
-pub(crate) fn start(listener: TcpListener, address: SocketAddr, site: impl Site) -> ServerHandle {
+/// Starts to serve a site on a bound socket, with TLS and authentication if there is `security`.
+pub(crate) fn start(
+    listener: TcpListener,
+    address: SocketAddr,
+    site: impl Site,
+    security: Option<Security>,
+) -> ServerHandle {
     let mut upkeep = interval(UPKEEP);
     upkeep.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let listener = SiteListener { listener, site: Arc::new(site), open: VecDeque::new(), last_warning: None, upkeep };
+    let mut tasks = JoinSet::new();
+    let security = security.map(|Security { tls, filter, certificate }| {
+        if let Some(certificate) = certificate {
+            tasks.spawn(certificate.run());
+        }
+        (tls, Arc::new(filter))
+    });
+    let (site, open) = (Arc::new(site), VecDeque::new());
+    let listener = SiteListener { listener, site, security, open, last_warning: None, upkeep, _tasks: tasks };
     ServerHandle::start(address, DRAIN, listener)
 }
 
@@ -183,11 +208,14 @@ pub(crate) fn start(listener: TcpListener, address: SocketAddr, site: impl Site)
 struct SiteListener<S> {
     listener: TcpListener,
     site: Arc<S>,
+    security: Option<(ServerTls, Arc<AccessFilter>)>,
     /// The open connections, oldest first.
     open: VecDeque<(AbortHandle, Connection)>,
     /// When too many connections were logged last.
     last_warning: Option<Instant>,
     upkeep: Interval,
+    /// Renews the certificate. Aborted when the listener is dropped.
+    _tasks: JoinSet<()>,
 }
 
 impl<S: Site> Listener for SiteListener<S> {
@@ -216,10 +244,10 @@ impl<S: Site> Listener for SiteListener<S> {
             }
         }
         let connection = Connection::new(shutdown.clone());
-        let (site, its_own) = (Arc::clone(&self.site), connection.clone());
+        let (site, security, its_own) = (Arc::clone(&self.site), self.security.clone(), connection.clone());
         let task = connections.spawn(async move {
             tokio::select! {
-                ended = serve_request(stream, site, its_own.clone()) => match ended {
+                ended = serve_stream(stream, site, security, its_own.clone()) => match ended {
                     Ok(()) => {}
                     Err(error) => tracing::debug!(%peer, %error, "connection ended"),
                 },
@@ -247,13 +275,42 @@ impl<S> SiteListener<S> {
     }
 }
 
+/// Serves one request, after the handshake of TLS if there is security.
+async fn serve_stream(
+    stream: TcpStream,
+    site: Arc<impl Site>,
+    security: Option<(ServerTls, Arc<AccessFilter>)>,
+    connection: Connection,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let Some((tls, filter)) = security else { return Ok(serve_request(stream, site, None, connection).await?) };
+    let mut shutdown = connection.shutdown.clone();
+    let stream = tokio::select! {
+        accepted = tls.accept(stream) => accepted?,
+        () = shutdown.requested() => return Ok(()),
+    };
+    Ok(serve_request(stream, site, Some(filter), connection).await?)
+}
+
 /// Serves one request. Probes and scrapes are seconds apart: keep-alive gains nothing, and without it a connection can
 /// have a lifetime.
-async fn serve_request(stream: TcpStream, site: Arc<impl Site>, connection: Connection) -> Result<(), hyper::Error> {
+async fn serve_request(
+    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    site: Arc<impl Site>,
+    filter: Option<Arc<AccessFilter>>,
+    connection: Connection,
+) -> Result<(), hyper::Error> {
     let shutdown = connection.shutdown.clone();
     let service = service_fn(move |request: http::Request<Incoming>| {
-        let (site, connection) = (Arc::clone(&site), connection.clone());
-        async move { Ok::<_, Infallible>(site.respond(request.into_parts().0, connection).await) }
+        let (site, filter, connection) = (Arc::clone(&site), filter.clone(), connection.clone());
+        async move {
+            let head = request.into_parts().0;
+            if let Some(filter) = filter.filter(|_| !site.is_open(head.uri.path()))
+                && let Err(refusal) = filter.admit(&head).await
+            {
+                return Ok(refusal.into_response().map(Into::into));
+            }
+            Ok::<_, Infallible>(site.respond(head, connection).await)
+        }
     });
     let mut builder = http1::Builder::new();
     builder

@@ -113,7 +113,7 @@
 //!   program passes one in its configuration.
 //! - `apiserver`: the embedded API server.
 //! - `certificates`: client certificates that renew themselves, `client::certificates`; own certificates of webhooks,
-//!   `webhook::certificates`.
+//!   `webhook::certificates`; a certificate for `localhost` where a secured health server finds no files.
 //! - `compat`: ports of client-go tools that few programs need, `cache::compat` and `queue::compat`.
 //! - `parts`: the reflector and the delta queues, for a program that builds an informer of its own, `cache::parts`.
 //! - `prometheus`: metrics in the text format of Prometheus.

@@ -34,7 +34,8 @@
 //!
 //! # Not guaranteed
 //!
-//! There is no TLS and no authentication: every client that reaches the port can read what it serves.
+//! Without [`secured`](ServerBuilder::secured) there is no TLS and no authentication: every client that reaches the port can
+//! read what it serves.
 
 mod check;
 mod checks;
@@ -49,6 +50,7 @@ mod sources;
 #[cfg(test)]
 mod tests;
 
+pub use crate::secure::SecureServing;
 pub use crate::serve::StartError;
 pub use check::{Check, CheckFn, Reason};
 pub use checks::{AddCheckError, CheckResult, Checks, Health};

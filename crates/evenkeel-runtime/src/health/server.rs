@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use evenkeel_base::http::ServerHandle;
 
 use super::respond::HealthSite;
-use super::{Diagnostics, Health, MetricsSource};
+use super::{Diagnostics, Health, MetricsSource, SecureServing};
 use crate::serve::{self, StartError, listen};
 
 /// The default address.
@@ -24,6 +24,7 @@ pub struct HealthServer {
 pub struct ServerBuilder {
     address: String,
     site: HealthSite,
+    secure: Option<SecureServing>,
 }
 
 impl HealthServer {
@@ -36,7 +37,7 @@ impl HealthServer {
             withholds_reasons: false,
             is_local: true,
         };
-        ServerBuilder { address: ADDRESS.to_owned(), site }
+        ServerBuilder { address: ADDRESS.to_owned(), site, secure: None }
     }
 
     /// Returns the address it listens on; `None` if it is off.
@@ -74,6 +75,30 @@ impl ServerBuilder {
         self
     }
 
+    /// Serves over TLS, and everything but health only to clients that the API server authenticates and authorises. Default:
+    /// plain HTTP for every client.
+    ///
+    /// A `&Client` is enough; [`SecureServing`] has options.
+    ///
+    /// ```no_run
+    /// # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use evenkeel_runtime::health::{Health, HealthServer};
+    ///
+    /// let server = HealthServer::builder(&Health::new())
+    ///     .address(":8443")
+    ///     .metrics(|| "up 1\n".to_owned())
+    ///     .secured(&client)
+    ///     .start()
+    ///     .await?;
+    /// # drop(server);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn secured(mut self, secure: impl Into<SecureServing>) -> Self {
+        self.secure = Some(secure.into());
+        self
+    }
+
     /// Omits the reasons of failed checks from responses. They are logged.
     pub fn withhold_reasons(mut self) -> Self {
         self.site.withholds_reasons = true;
@@ -83,17 +108,18 @@ impl ServerBuilder {
     /// Starts to listen, in a task of the current runtime.
     ///
     /// # Errors
-    /// If the address is invalid or cannot be bound.
+    /// If the address is invalid or cannot be bound, or if a secured server has no usable certificate.
     pub async fn start(mut self) -> Result<HealthServer, StartError> {
         if matches!(&*self.address, "" | "0") {
             return Ok(HealthServer { server: None });
         }
+        let security = self.secure.map(SecureServing::prepare).transpose()?;
         let (listener, address) = listen(&self.address).await?;
         self.site.is_local = address.ip().is_loopback();
-        if !self.site.is_local && self.site.diagnostics.is_some() {
+        if security.is_none() && !self.site.is_local && self.site.diagnostics.is_some() {
             tracing::warn!(%address, "diagnostics are served without authentication on a non-loopback address");
         }
-        Ok(HealthServer { server: Some(serve::start(listener, address, self.site)) })
+        Ok(HealthServer { server: Some(serve::start(listener, address, self.site, security)) })
     }
 
     /// Serves until `shutdown` resolves, then lets requests finish: a task of a [`Manager`](crate::Manager). Dropping the future

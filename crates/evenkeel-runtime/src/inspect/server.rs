@@ -25,7 +25,7 @@ impl InspectServer {
             tracing::warn!(%address, "serving the inspector without authentication on a non-loopback address");
         }
         let site = InspectSite { inspector: Arc::clone(inspector), is_local };
-        Ok(InspectServer { server: serve::start(listener, address, site) })
+        Ok(InspectServer { server: serve::start(listener, address, site, None) })
     }
 
     /// Returns the address that the server listens on.

@@ -105,6 +105,12 @@ impl serve::Site for InspectSite {
     }
 }
 
+impl From<Full<Bytes>> for InspectBody {
+    fn from(full: Full<Bytes>) -> Self {
+        InspectBody::Full(full)
+    }
+}
+
 impl Body for InspectBody {
     type Data = Bytes;
     type Error = Infallible;

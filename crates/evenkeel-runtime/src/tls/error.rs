@@ -17,6 +17,15 @@ pub enum TlsError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// There are no files with a certificate, and none can be made.
+    #[error(
+        "there is no tls.crt with its tls.key in {}: mount them there, or enable the feature certificates to have a certificate made",
+        directory.display()
+    )]
+    NoFiles {
+        /// Where the files should be.
+        directory: PathBuf,
+    },
     /// There is no certificate in PEM.
     #[error("there is no certificate in PEM where the serving certificate should be")]
     NoCertificate,

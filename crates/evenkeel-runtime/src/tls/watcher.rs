@@ -47,6 +47,7 @@ pub struct CertificateWatcherBuilder {
     files: Files,
     interval: Duration,
     provider: Option<Arc<CryptoProvider>>,
+    slot: CurrentPair,
 }
 
 #[derive(Clone, Debug)]
@@ -66,7 +67,7 @@ impl CertificateWatcher {
     /// Returns a builder for a watcher of these files, in PEM.
     pub fn builder(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> CertificateWatcherBuilder {
         let files = Files { certificate: certificate.into(), key: key.into(), client_ca: None };
-        CertificateWatcherBuilder { files, interval: INTERVAL, provider: None }
+        CertificateWatcherBuilder { files, interval: INTERVAL, provider: None, slot: CurrentPair::empty() }
     }
 
     /// Returns the server's side of TLS with what the files contain.
@@ -134,6 +135,12 @@ impl CertificateWatcherBuilder {
         self
     }
 
+    /// Sets the slot that the watcher fills, once the files have been read.
+    pub(crate) fn slot(mut self, slot: &CurrentPair) -> Self {
+        self.slot = slot.clone();
+        self
+    }
+
     /// Reads the files. Blocks for as long as the file system takes.
     ///
     /// # Errors
@@ -148,10 +155,11 @@ impl CertificateWatcherBuilder {
         let stamps = self.files.stamps();
         let loaded = self.files.load(&provider)?;
         record_validity(&loaded.pair);
-        let tls = ServerTls::new(&CurrentPair::new(loaded.pair), Some(provider))?;
+        let tls = ServerTls::new(&self.slot, Some(provider))?;
         if let Some(authorities) = &loaded.client_ca {
             tls.require_clients_of(authorities)?;
         }
+        self.slot.set(loaded.pair);
         let schedule = ReadSchedule::new(stamps, Instant::now());
         Ok(CertificateWatcher { files: self.files, interval: self.interval, schedule, tls })
     }
