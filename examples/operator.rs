@@ -121,7 +121,7 @@ impl Reconciler<Site> for SiteReconciler {
         let object = site.typed()?;
         let mut status = object.status.clone().unwrap_or_default();
         let secrets = ctx.lister::<Secret>()?;
-        let secret = object.spec.secret.as_ref().map(|name| secrets.require(&ObjectKey::namespaced(namespace, name)));
+        let secret = object.spec.secret.as_ref().map(|name| secrets.require(ObjectKey::namespaced(namespace, name)));
         let (is_ready, reason, message) = match secret.transpose() {
             // An event of the Secret enqueues the site: nothing to retry.
             Err(missing) => (false, "SecretMissing", missing.to_string()),
