@@ -67,7 +67,9 @@ async fn res_003_an_unknown_path_is_an_error_with_its_code() {
     assert!(error.is_not_found() && error.is_unexpected_server_error());
     let details = error.status().unwrap().details.clone().unwrap();
     assert_eq!((&*details.group, &*details.kind, &*details.name), ("no.example", "foos", "a"));
-    assert!(error.to_string().ends_with("(get foos.no.example a)"), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("could not find the requested resource (get foos.no.example a)"), "{text}");
+    assert!(text.ends_with("install the CustomResourceDefinition foos.no.example with version v1"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
