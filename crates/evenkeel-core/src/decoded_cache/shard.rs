@@ -6,7 +6,7 @@
 //! leaves the protected values, and a read changes a counter only.
 //!
 //! While there is room, the oldest values on probation become protected unread. So those on probation are always few, and a pass over
-//! all objects decodes into memory that is still in the processor's cache.
+//! all objects drops each value soon: its memory is reused while it may still be in the processor's cache.
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
