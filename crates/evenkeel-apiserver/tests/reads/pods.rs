@@ -173,6 +173,8 @@ fn binding(name: &str, node: &str) -> Value {
 async fn msc_4_a_binding_assigns_a_pod_once() {
     let api = Api::start().await;
     api.post(PODS, pod("p")).await.ok();
+    let nominated = json!({"status": {"nominatedNodeName": "n0"}});
+    api.patch(&format!("{PODS}/p/status"), nominated).await.ok();
     let path = format!("{PODS}/p/binding");
     let mut first = binding("p", "n1");
     first["metadata"]["annotations"] = json!({"scheduled-by": "test"});
@@ -180,6 +182,7 @@ async fn msc_4_a_binding_assigns_a_pod_once() {
     assert_eq!((response.code, &response.body["status"]), (201, &json!("Success")));
     let bound = api.get(&format!("{PODS}/p")).await.ok();
     assert_eq!(bound["spec"]["nodeName"], "n1");
+    assert_eq!(bound["status"].get("nominatedNodeName"), None);
     assert_eq!(bound["metadata"]["annotations"]["scheduled-by"], "test");
     let condition = &bound["status"]["conditions"][0];
     assert_eq!((&condition["type"], &condition["status"]), (&json!("PodScheduled"), &json!("True")));

@@ -434,6 +434,9 @@ async fn ssa_3_a_scale_can_be_applied() {
     assert_eq!(refused.refusal(409, "Conflict"), message);
     let applied = api.apply(&format!("{path}&force=true"), &scale(5)).await.expect(200);
     assert_eq!((&applied["kind"], &applied["spec"]["replicas"]), (&json!("Scale"), &json!(5)));
+    let mut nameless = scale(5);
+    nameless["metadata"] = json!({});
+    api.apply(&path, &nameless).await.expect(200);
     let object = api.get(&format!("{DEPLOYMENTS}/a")).await.expect(200);
     assert_eq!(object["spec"]["replicas"], 5);
     assert!(owners(&object).contains(&("hpa", "Apply", "scale", &json!({"f:spec": {"f:replicas": {}}}))));

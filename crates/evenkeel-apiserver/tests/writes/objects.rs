@@ -112,6 +112,10 @@ async fn obj_7_no_resource_version_on_create() {
     sent["metadata"]["resourceVersion"] = "3".into();
     let refused = api.post(CONFIG_MAPS, &sent).await;
     assert_eq!(refused.refusal(500, ""), "resourceVersion should not be set on objects to be created");
+    api.post(&format!("{CONFIG_MAPS}?dryRun=All"), &sent).await.expect(201);
+    let mut invalid = sent.clone();
+    invalid["metadata"]["labels"] = json!({"a": "-"});
+    api.post(CONFIG_MAPS, &invalid).await.refusal(422, "Invalid");
     sent["metadata"]["resourceVersion"] = "0".into();
     assert_ne!(version(&api.post(CONFIG_MAPS, &sent).await.expect(201)), 0, "zero is none");
 }

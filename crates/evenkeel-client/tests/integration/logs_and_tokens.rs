@@ -27,6 +27,8 @@ async fn with_pod(containers: &[&str]) -> (ApiServer, Client) {
 async fn msc_5_a_log_contains_what_was_written() {
     let (server, client) = with_pod(&["c"]).await;
     let pods = client.core_v1().pods("default");
+    assert_eq!(pods.logs("a").await.unwrap(), "", "no container is created before the pod has a node");
+    pods.bind(&from(json!({"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n"}}))).await.unwrap();
     let waiting = pods.logs("a").await.unwrap_err();
     assert!(waiting.to_string().ends_with("container \"c\" in pod \"a\" is waiting to start: ContainerCreating"));
 

@@ -6,8 +6,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use evenkeel_core::Status;
-use http::Response;
 use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -27,9 +27,15 @@ impl ApiEngine {
             return Err(target.not_found());
         };
         let options = LogOptions::read(query, target.name, self.env.wall())?;
-        let container = container(&record.value(), target.name, query.non_empty("container"))?;
+        let pod = record.value();
+        let container = container(&pod, target.name, query.non_empty("container"))?;
         let log = self.logs.container(target.namespace.unwrap_or_default(), target.name, &container);
         let Some(LogPart { mut lines, next, ended }) = log.read(options.previous) else {
+            if pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default().is_empty() {
+                let mut response = Response::new(Body::whole(Bytes::new()));
+                *response.status_mut() = StatusCode::NO_CONTENT;
+                return Ok(HandlerOutcome::Response(response));
+            }
             let what = if options.previous {
                 format!("previous terminated container {container:?} in pod {:?} not found", target.name)
             } else {

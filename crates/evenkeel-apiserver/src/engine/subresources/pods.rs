@@ -114,6 +114,7 @@ impl ApiEngine {
                 set_path(&mut new, &["metadata", "annotations", key.as_str()], Some(value.clone()));
             }
             set_path(&mut new, &["spec", "nodeName"], Some(node.as_str().into()));
+            set_path(&mut new, &["status", "nominatedNodeName"], None);
             let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null,
                                    "lastTransitionTime": now});
             set_condition(&mut new, condition);

@@ -64,9 +64,12 @@ impl ApiEngine {
         fields: &ScaleFields,
     ) -> Result<(Written, Vec<String>), Status> {
         let options = WriteOptions::of_patch(request.query, true)?;
-        let Intent { object: scale, warnings } =
+        let Intent { object: mut scale, warnings } =
             read(&request.http.body, "autoscaling/v1", "Scale", options.field_validation)?;
         check_schema(&scale, Schema::builtin(SCALE))?;
+        if object::text(&scale, "name").is_empty() {
+            object::metadata_mut(&mut scale).insert("name".into(), request.name().into());
+        }
         check_name(&scale, request.name())?;
         let resource = request.resource();
         let mut intent = json!({"apiVersion": resource.api_version(), "kind": resource.kind, "metadata": {}});

@@ -82,10 +82,6 @@ impl ApiEngine {
     ) -> Result<(String, Written), Status> {
         check_namespace(&mut new, namespace)?;
         self.check_accepts_objects(resource, namespace, object::text(&new, "name"))?;
-        if has_version(&new) {
-            let message = "resourceVersion should not be set on objects to be created";
-            return Err(Status::failure(500, Default::default(), message));
-        }
         self.fill_system_metadata(&mut new);
         let name = object::text(&new, "name").to_owned();
         if !name.is_empty() || object::text(&new, "generateName").is_empty() {
@@ -118,6 +114,7 @@ impl ApiEngine {
         writer: Writer<'_>,
     ) -> Result<Written, Status> {
         let mut warnings = Vec::new();
+        let has_version = has_version(&new);
         let _lock = resource.strategy.hooks.lock_write(self);
         let target = Target { resource, namespace, name, scope: WriteScope::Main };
         // The writer owns what it sent, not what the server adds.
@@ -139,6 +136,11 @@ impl ApiEngine {
                 return Err(already_exists(&target, &present));
             }
             return Ok(Written { record: Arc::new(draft.preview(0)), created: true, warnings });
+        }
+        // It is the storage of kube-apiserver that refuses a version: invalid objects and dry runs do not get that far.
+        if has_version {
+            let message = "resourceVersion should not be set on objects to be created";
+            return Err(Status::failure(500, Default::default(), message));
         }
         if draft.len() > MAX_OBJECT_BYTES {
             return Err(object_too_large());
