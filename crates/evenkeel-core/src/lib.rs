@@ -54,6 +54,10 @@ pub mod codec;
 mod codec;
 pub mod decoded_cache;
 #[cfg(feature = "internals")]
+pub mod difference;
+#[cfg(not(feature = "internals"))]
+mod difference;
+#[cfg(feature = "internals")]
 pub mod duration;
 #[cfg(not(feature = "internals"))]
 mod duration;

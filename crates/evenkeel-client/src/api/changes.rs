@@ -3,12 +3,13 @@
 use std::fmt;
 
 use evenkeel_core::Obj;
+use evenkeel_core::difference::{ListPatch, json_patch, overlay};
 use evenkeel_core::merge_rules::MergeType;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::difference::{json_difference, merge_difference, overlay, strategic_difference};
+use super::difference::{merge_difference, strategic_difference};
 use super::patch::Patch;
 use crate::error::Error;
 use crate::rest::RequestError;
@@ -132,7 +133,11 @@ impl Patch {
     where
         K: Serialize + DeserializeOwned + Send + Sync + 'static,
     {
-        Changes::new(before, after, PatchMedia::Json, json_difference)
+        // Whole lists: if the patch is not bound to a version, an index may name another element by then.
+        Changes::new(before, after, PatchMedia::Json, |before, after| {
+            let operations = json_patch(before, after, ListPatch::Whole);
+            (!operations.is_empty()).then(|| json!(operations))
+        })
     }
 }
 
@@ -211,7 +216,8 @@ pub(super) fn raw_value<K>(object: &Obj<K>) -> Result<Value, Error> {
 /// never changes.
 pub(super) fn wanted_value<K: Serialize>(raw: &Value, before: &K, after: &K) -> Result<Value, Error> {
     let typed = |value: &K| serde_json::to_value(value).map_err(|error| encode_error::<K>(&error));
-    let mut wanted = overlay(raw, &typed(before)?, &typed(after)?);
+    let mut wanted = raw.clone();
+    overlay(&mut wanted, &typed(before)?, typed(after)?);
     let version = raw.get("metadata").and_then(|metadata| metadata.get("resourceVersion"));
     match (wanted.get_mut("metadata").and_then(Value::as_object_mut), version) {
         (Some(metadata), Some(version)) => _ = metadata.insert("resourceVersion".to_owned(), version.clone()),

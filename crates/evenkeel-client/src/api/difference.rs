@@ -1,84 +1,10 @@
-//! Differences between JSON values: merge patches, strategic merge patches, and changes that a type makes to an object which
-//! has more fields than the type.
+//! Differences between JSON values: merge patches and strategic merge patches.
 
 use std::collections::HashMap;
 
+use evenkeel_core::difference::is_identity;
 use evenkeel_core::merge_rules::{MergeType, PatchRule};
 use serde_json::{Map, Value, json};
-
-/// Members that identify the items of most lists, in the order of preference.
-const IDENTITIES: [&str; 9] = ["name", "key", "type", "uid", "mountPath", "devicePath", "containerPort", "port", "ip"];
-
-/// Lays the change from `before` to `after` on the value that `before` was decoded from. Members that the type of `before`
-/// does not have are kept, also in the items of lists that were changed, moved or inserted.
-///
-/// What did not change is taken from `raw`, so that a type which writes a value in another form changes nothing.
-pub(crate) fn overlay(raw: &Value, before: &Value, after: &Value) -> Value {
-    if before == after {
-        return raw.clone();
-    }
-    match (raw, before, after) {
-        (Value::Object(raw), Value::Object(before), Value::Object(after)) => {
-            let mut members = raw.clone();
-            for name in before.keys().filter(|name| !after.contains_key(*name)) {
-                members.remove(name);
-            }
-            for (name, new) in after {
-                let value = match (raw.get(name), before.get(name)) {
-                    (Some(raw), Some(old)) => overlay(raw, old, new),
-                    // A member that the type always writes.
-                    (None, Some(old)) if old == new => continue,
-                    _ => new.clone(),
-                };
-                members.insert(name.clone(), value);
-            }
-            Value::Object(members)
-        }
-        (Value::Array(raw), Value::Array(before), Value::Array(after)) if raw.len() == before.len() => {
-            overlay_list(raw, before, after).into()
-        }
-        _ => after.clone(),
-    }
-}
-
-fn overlay_list(raw: &[Value], before: &[Value], after: &[Value]) -> Vec<Value> {
-    let identity = IDENTITIES.into_iter().find(|name| identifies(name, before) && identifies(name, after));
-    let id = |item: &Value| match identity {
-        Some(name) => item.get(name).unwrap_or(&Value::Null).to_string(),
-        None => item.to_string(),
-    };
-    let mut positions: HashMap<String, usize> = HashMap::with_capacity(before.len());
-    for (position, item) in before.iter().enumerate() {
-        positions.entry(id(item)).or_insert(position);
-    }
-    let is_unchanged = |position: usize, item: &Value| before.get(position).is_some_and(|old| old == item);
-    after
-        .iter()
-        .enumerate()
-        .map(|(position, item)| {
-            let found = match positions.get(&id(item)) {
-                _ if is_unchanged(position, item) => Some(position),
-                Some(found) => Some(*found),
-                // Items without an identity: those of a list with the same length keep their places.
-                None if identity.is_none() && before.len() == after.len() => Some(position),
-                None => None,
-            };
-            match found.and_then(|found| Some((raw.get(found)?, before.get(found)?))) {
-                Some((raw, old)) => overlay(raw, old, item),
-                None => item.clone(),
-            }
-        })
-        .collect()
-}
-
-/// Returns whether the member is a different scalar in every item.
-fn identifies(name: &str, items: &[Value]) -> bool {
-    let mut seen = std::collections::HashSet::with_capacity(items.len());
-    items.iter().all(|item| match item.get(name) {
-        Some(value @ (Value::String(_) | Value::Number(_))) => seen.insert(value.to_string()),
-        _ => false,
-    })
-}
 
 /// Computes the merge patch (RFC 7386) from one value to the other; `None` if they are equal.
 pub(crate) fn merge_difference(before: &Value, after: &Value) -> Option<Value> {
@@ -95,32 +21,6 @@ pub(crate) fn merge_difference(before: &Value, after: &Value) -> Option<Value> {
     });
     let patch: Map<String, Value> = removed.chain(changed).collect();
     (!patch.is_empty()).then(|| patch.into())
-}
-
-/// Computes the JSON patch (RFC 6902) from one value to the other; `None` if they are equal. Lists are replaced as a whole.
-pub(crate) fn json_difference(before: &Value, after: &Value) -> Option<Value> {
-    let mut operations = Vec::new();
-    add_operations(before, after, String::new(), &mut operations);
-    (!operations.is_empty()).then(|| operations.into())
-}
-
-fn add_operations(before: &Value, after: &Value, path: String, operations: &mut Vec<Value>) {
-    let (Value::Object(old), Value::Object(new)) = (before, after) else {
-        if before != after {
-            operations.push(json!({"op": "replace", "path": path, "value": after}));
-        }
-        return;
-    };
-    let below = |member: &str| format!("{path}/{}", member.replace('~', "~0").replace('/', "~1"));
-    for member in old.keys().filter(|member| !new.contains_key(*member)) {
-        operations.push(json!({"op": "remove", "path": below(member)}));
-    }
-    for (member, value) in new {
-        match old.get(member) {
-            Some(old) => add_operations(old, value, below(member), operations),
-            None => operations.push(json!({"op": "add", "path": below(member), "value": value})),
-        }
-    }
 }
 
 /// Computes the strategic merge patch from one object to the other; `None` if they are equal.
@@ -141,7 +41,7 @@ pub(crate) fn strategic_difference(before: &Value, after: &Value, types: MergeTy
         match (types.map_or(PatchRule::Default, MergeType::patch_rule), present, value) {
             _ if present == value => {}
             (PatchRule::Merge(Some(key)), Value::Array(old), Value::Array(new))
-                if identifies(key, old) && identifies(key, new) =>
+                if is_identity(old, key) && is_identity(new, key) =>
             {
                 merged_list(member, key, old, new, types.and_then(MergeType::items), &mut patch);
             }

@@ -3,8 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::difference::difference;
-use super::overlay::overlay;
+use super::{ListPatch, json_patch, overlay};
 use crate::testing::apply_patch;
 
 /// Returns the object that the API server has after a hook has changed `before` to `after`.
@@ -18,7 +17,7 @@ fn changed(raw: &Value, before: &Value, after: &Value) -> Value {
 }
 
 fn operations(from: &Value, to: &Value) -> Value {
-    serde_json::to_value(difference(from, to)).unwrap()
+    serde_json::to_value(json_patch(from, to, ListPatch::Elements)).unwrap()
 }
 
 #[test]
@@ -72,6 +71,9 @@ fn elements_without_an_identity_keep_unknown_fields_if_their_place_is_known() {
     let after = json!([{"a": 1}, {"a": 9}, {"a": 2}, {"a": 3}]);
     let expected = json!([{"a": 1, "u": 1}, {"a": 9}, {"a": 2, "u": 2}, {"a": 3, "u": 3}]);
     assert_eq!(changed(&raw, &before, &after), expected);
+    // Moved: found by its value.
+    let after = json!([{"a": 3}, {"a": 1}, {"a": 2}]);
+    assert_eq!(changed(&raw, &before, &after), json!([{"a": 3, "u": 3}, {"a": 1, "u": 1}, {"a": 2, "u": 2}]));
 }
 
 #[test]
@@ -132,7 +134,8 @@ proptest! {
     #[test]
     fn arv_022_a_patch_leads_to_its_target(from in document(), to in document()) {
         let mut object = from.clone();
-        apply_patch(&mut object, &serde_json::to_vec(&difference(&from, &to)).unwrap()).unwrap();
+        let patch = serde_json::to_vec(&json_patch(&from, &to, ListPatch::Elements)).unwrap();
+        apply_patch(&mut object, &patch).unwrap();
         prop_assert_eq!(object, to);
     }
 

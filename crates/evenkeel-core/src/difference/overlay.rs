@@ -1,11 +1,14 @@
-//! Lays a change of the typed object over the object of the API server.
+//! Lays a change of a typed value over the JSON that it was decoded from.
 
 use serde_json::Value;
 
 use super::alignment::align;
 
 /// Changes `raw`, which was decoded to `before`, as `before` was changed to `after`.
-pub(super) fn overlay(raw: &mut Value, before: &Value, after: Value) {
+///
+/// Members that the type does not have are kept, also in elements of lists that were changed, moved or inserted. What did not
+/// change is left as it is in `raw`, so that a type which writes a value in another form changes nothing.
+pub fn overlay(raw: &mut Value, before: &Value, after: Value) {
     if *before == after {
         return;
     }
@@ -23,7 +26,7 @@ pub(super) fn overlay(raw: &mut Value, before: &Value, after: Value) {
                 }
             }
         }
-        // Lists whose elements cannot be told apart are replaced.
+        // A list that the type decodes to another number of elements cannot be aligned, and is replaced.
         (Value::Array(raw), Value::Array(before), Value::Array(after)) if raw.len() == before.len() => {
             let aligned = align(before, &after);
             let mut elements: Vec<Option<Value>> = std::mem::take(raw).into_iter().map(Some).collect();
