@@ -63,6 +63,10 @@ pub mod duration;
 mod duration;
 mod error;
 mod exit;
+#[cfg(feature = "internals")]
+pub mod formats;
+#[cfg(not(feature = "internals"))]
+mod formats;
 mod header;
 pub mod json;
 pub mod jsonpath;

@@ -1,48 +1,9 @@
-//! The `format` keyword: the known formats and their checks.
+//! The `format` keyword: whether a string conforms. [`evenkeel_core::formats`] lists the formats.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use base64::Engine;
-
-/// Formats that strings are checked against. Others are ignored, with a warning when the definition is written.
-const STRINGS: &[&str] = &[
-    "bsonobjectid",
-    "byte",
-    "cidr",
-    "creditcard",
-    "date",
-    "date-time",
-    "datetime",
-    "duration",
-    "email",
-    "hexcolor",
-    "hostname",
-    "ipv4",
-    "ipv6",
-    "isbn",
-    "isbn10",
-    "isbn13",
-    "k8s-long-name",
-    "k8s-short-name",
-    "mac",
-    "password",
-    "rgbcolor",
-    "ssn",
-    "uri",
-    "uuid",
-    "uuid3",
-    "uuid4",
-    "uuid5",
-];
-
-/// Formats of numbers.
-const NUMBERS: &[&str] = &["double", "float", "int32", "int64"];
-
-/// Returns whether the server knows a format; schemas may use others, which have no effect.
-pub(crate) fn is_known(format: &str) -> bool {
-    STRINGS.contains(&format) || NUMBERS.contains(&format)
-}
 
 /// Returns whether a string conforms to a format. Unknown formats accept everything.
 pub(super) fn accepts(format: &str, text: &str) -> bool {

@@ -36,7 +36,7 @@ use properties::Properties;
 
 pub(crate) use decode::DecodeFault;
 pub(crate) use defaults::DefaultsTooLarge;
-pub(crate) use formats::is_known as is_known_format;
+pub(crate) use evenkeel_core::formats::is_known as is_known_format;
 pub(crate) use pattern::{MAX_DEFINITION_PATTERN_BYTES, MAX_PATTERN_BYTES, PatternFault, pattern_bytes};
 pub(crate) use structural::SchemaFault;
 

@@ -4,39 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::inline::{anything, merge};
 use super::union;
-
-/// The formats that Kubernetes validates. It warns about others.
-const FORMATS: &[&str] = &[
-    "bsonobjectid",
-    "byte",
-    "cidr",
-    "creditcard",
-    "date",
-    "date-time",
-    "datetime",
-    "double",
-    "duration",
-    "email",
-    "float",
-    "hexcolor",
-    "hostname",
-    "int32",
-    "int64",
-    "ipv4",
-    "ipv6",
-    "isbn",
-    "isbn10",
-    "isbn13",
-    "mac",
-    "password",
-    "rgbcolor",
-    "ssn",
-    "uri",
-    "uuid",
-    "uuid3",
-    "uuid4",
-    "uuid5",
-];
+use crate::formats;
 
 /// The keywords that a definition may contain.
 const KEYWORDS: &[&str] = &[
@@ -237,7 +205,7 @@ fn numbers(object: &mut Map<String, Value>) {
     if format == "uint32" {
         object.entry("maximum").or_insert_with(|| json!(u32::MAX));
     }
-    if !FORMATS.contains(&format.as_str()) {
+    if !formats::is_known(&format) {
         object.remove("format");
     }
     // A limit that is excluded is a flag in the dialect of definitions.
