@@ -77,6 +77,7 @@ pub mod wait;
 pub mod watch;
 mod wire;
 mod write_observer;
+mod yaml;
 
 pub use api::{
     Api, ApiRequest, Changes, CreateOrPatch, CreateOrUpdate, Deleted, FieldValidation, ListParams, Object, Partial,

@@ -2,14 +2,9 @@
 
 use serde_json::Value;
 use serde_saphyr::Error as YamlError;
-use serde_saphyr::options::DuplicateKeyPolicy;
 
 use super::{MAX_BYTES, MAX_OBJECTS, ManifestError};
-
-const MAX_DEPTH: usize = 64;
-/// The largest number of aliases, and of the nodes that they expand to.
-const MAX_ALIASES: usize = 10_000;
-const MAX_REPLAYED: usize = 100_000;
+use crate::yaml;
 
 /// A parsed document.
 pub(super) struct FoundDocument {
@@ -75,22 +70,7 @@ fn parse(part: &str, line: usize, document: usize) -> Result<Vec<(usize, Value)>
     {
         return Ok(values);
     }
-    let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_aliases: MAX_ALIASES,
-            max_depth: MAX_DEPTH,
-            max_documents: 2,
-            max_recorded_anchor_events: MAX_REPLAYED,
-            max_recorded_anchor_bytes: MAX_BYTES,
-            // The limits above count expanded nodes; the ratio of anchors to aliases adds nothing.
-            enforce_alias_anchor_ratio: false,
-        },
-        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_REPLAYED },
-        duplicate_keys: DuplicateKeyPolicy::Error,
-        // A manifest may contain secrets.
-        with_snippet: false,
-    };
-    let value = serde_saphyr::from_str_with_options::<Value>(part, options).map_err(|error| {
+    let value = serde_saphyr::from_str_with_options::<Value>(part, yaml::options(MAX_BYTES)).map_err(|error| {
         let at = error.location().and_then(|location| usize::try_from(location.line()).ok()).unwrap_or(0);
         ManifestError::Syntax { document, line: line + at.saturating_sub(1), problem: problem(&error) }
     })?;

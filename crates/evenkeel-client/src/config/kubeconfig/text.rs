@@ -6,19 +6,16 @@ use std::str::FromStr;
 use serde::de::DeserializeSeed as _;
 use serde_json::Value;
 use serde_saphyr::Error as YamlError;
-use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
+use serde_saphyr::options::NonFiniteFloatPolicy;
 
 use super::Kubeconfig;
 use super::fields::{Field, OURS, Opaque, Seed};
 use crate::config::ConfigError;
 use crate::secret::Secret;
+use crate::yaml;
 
 /// The maximal size of a kubeconfig.
 pub(super) const MAX_BYTES: usize = 8 << 20;
-/// The maximal number of YAML alias uses, and of the nodes that they expand to.
-const MAX_ALIASES: usize = 10_000;
-const MAX_REPLAYED: usize = 100_000;
-const MAX_DEPTH: usize = 64;
 
 /// The name, in errors, of a text that is not from a file.
 const NO_FILE: &str = "the kubeconfig";
@@ -78,23 +75,9 @@ fn parse(text: &str, origin: &str) -> Result<Kubeconfig, ConfigError> {
     if text.trim().is_empty() {
         return Ok(Kubeconfig::default());
     }
-    let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_aliases: MAX_ALIASES,
-            max_depth: MAX_DEPTH,
-            max_documents: 2,
-            max_recorded_anchor_events: MAX_REPLAYED,
-            max_recorded_anchor_bytes: MAX_BYTES,
-            // The limits above count expanded nodes; the ratio of anchors to aliases adds nothing.
-            enforce_alias_anchor_ratio: false,
-        },
-        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_REPLAYED },
-        duplicate_keys: DuplicateKeyPolicy::Error,
-        ignore_binary_tag_for_string: true,
-        non_finite_float_policy: NonFiniteFloatPolicy::AsString,
-        // A snippet of a kubeconfig may contain credentials.
-        with_snippet: false,
-    };
+    let mut options = yaml::options(MAX_BYTES);
+    options.ignore_binary_tag_for_string = true;
+    options.non_finite_float_policy = NonFiniteFloatPolicy::AsString;
     let read = serde_saphyr::with_deserializer_from_str_with_options(text, options, |deserializer| {
         Seed::<Kubeconfig>::new().deserialize(deserializer)
     });
