@@ -4,7 +4,6 @@ mod filter;
 mod funcs;
 mod options;
 
-use std::any::type_name;
 use std::borrow::Cow;
 
 use crate::Event;
@@ -12,6 +11,9 @@ use crate::Event;
 pub use filter::Filter;
 pub use funcs::HandlerFuncs;
 pub use options::{Delivery, HandlerOptions, OnPanic, WithOptions};
+
+/// The name of handlers that have none.
+const DEFAULT_NAME: &str = "handler";
 
 /// Receives the notifications about objects of kind `K`.
 ///
@@ -39,14 +41,31 @@ pub trait Handler<K>: Send + 'static {
     /// Handles one notification.
     fn handle(&mut self, event: Event<K>);
 
-    /// Returns the name of the handler in logs and metrics. Default: its type name.
+    /// Returns the name of the handler in logs, in metrics and on the live page. Default: `handler`. The second handler of a name
+    /// has `-2` appended, and so on.
     fn name(&self) -> Cow<'_, str> {
-        Cow::Borrowed(type_name::<Self>())
+        Cow::Borrowed(DEFAULT_NAME)
     }
 
     /// Returns resync period, delivery and panic policy of the handler.
     fn options(&self) -> HandlerOptions {
         HandlerOptions::default()
+    }
+
+    /// Returns the same handler with another name.
+    ///
+    /// ```
+    /// use evenkeel_cache::{Event, Handler};
+    /// use k8s_openapi::api::core::v1::Pod;
+    ///
+    /// let pods = (|event: Event<Pod>| println!("{}", event.key())).named("printer");
+    /// assert_eq!(Handler::<Pod>::name(&pods), "printer");
+    /// ```
+    fn named(self, name: impl Into<Cow<'static, str>>) -> WithOptions<Self>
+    where
+        Self: Sized,
+    {
+        WithOptions { options: self.options().name(name), handler: self }
     }
 
     /// Returns the same handler with other options.

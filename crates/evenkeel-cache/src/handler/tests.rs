@@ -158,32 +158,29 @@ fn hnd_007_only_a_tombstone_has_an_unknown_final_state() {
     assert_eq!(missed(None).key().as_str(), "ns/lost", "the key is known even if nothing else is");
 }
 
-mod elsewhere {
-    use super::*;
+struct Unnamed;
 
-    pub(super) fn forget(_: Obj<Pod>, _: Obj<Pod>) {}
-}
-
-struct Named;
-
-impl Handler<Pod> for Named {
+impl Handler<Pod> for Unnamed {
     fn handle(&mut self, _: Event<Pod>) {}
 }
 
 #[test]
-fn hnd_008_the_default_name_of_a_handler_is_its_type() {
-    let here = "evenkeel_cache::handler::tests::hnd_008_the_default_name_of_a_handler_is_its_type";
-    let closures = HandlerFuncs::<Pod>::new().on_add(|_, _| {}).on_delete(|_| {});
-    assert_eq!(closures.name(), here, "what they have in common");
-    let mixed = HandlerFuncs::<Pod>::new().on_add(|_, _| {}).on_update(elsewhere::forget);
-    let other = "evenkeel_cache::handler::tests::elsewhere::forget";
-    assert_eq!(mixed.name(), format!("{here}::{{{{closure}}}}+{other}"));
-    assert_eq!(HandlerFuncs::<Pod>::new().on_update(elsewhere::forget).name(), other.trim_end_matches("::forget"));
-    assert!(HandlerFuncs::<Pod>::new().name().contains("HandlerFuncs"));
-    assert_eq!(Named.name(), "evenkeel_cache::handler::tests::Named");
-    let boxed: Box<dyn Handler<Pod>> = Box::new(Named);
-    assert_eq!(Handler::name(&boxed), "evenkeel_cache::handler::tests::Named");
-    assert_eq!(Handler::<Pod>::name(&Filter::new(|_: &Obj<Pod>| true, Named)), Named.name());
+fn hnd_008_the_default_name_of_a_handler_is_a_plain_word() {
+    let funcs = HandlerFuncs::<Pod>::new;
+    assert_eq!(funcs().on_add(|_, _| {}).on_delete(|_| {}).name(), "on_add+on_delete");
+    assert_eq!(funcs().on_update(|_, _| {}).name(), "on_update");
+    assert_eq!(funcs().name(), "handler");
+    assert_eq!(Unnamed.name(), "handler");
+    let boxed: Box<dyn Handler<Pod>> = Box::new(Unnamed);
+    assert_eq!(Handler::name(&boxed), "handler");
     let closure = |_: Event<Pod>| {};
-    assert_eq!(Handler::name(&closure), format!("{here}::{{{{closure}}}}"));
+    assert_eq!(Handler::name(&closure), "handler");
+    assert_eq!(Handler::<Pod>::name(&Filter::new(|_: &Obj<Pod>| true, funcs().on_add(|_, _| {}))), "on_add");
+}
+
+#[test]
+fn hnd_008_a_name_is_given_without_other_options_being_lost() {
+    let named = Unnamed.with(HandlerOptions::new().delivery(Delivery::Latest)).named("keys");
+    assert_eq!(Handler::<Pod>::name(&named), "keys");
+    assert_eq!(Handler::<Pod>::options(&named).delivery, Delivery::Latest);
 }

@@ -184,7 +184,7 @@ fn last_digits(version: &str) -> Option<u64> {
 /// The metrics of one handler.
 #[derive(Debug)]
 pub(super) struct HandlerMetrics {
-    _name: UniqueName,
+    name: UniqueName,
     /// The panics so far, for a recorder that is installed late.
     panics: Arc<AtomicU64>,
     handles: PerRecorder<HandlerHandles>,
@@ -212,7 +212,12 @@ impl HandlerMetrics {
             handles.panics.increment(known.load(Ordering::Relaxed));
             handles
         });
-        HandlerMetrics { _name: name, panics, handles }
+        HandlerMetrics { name, panics, handles }
+    }
+
+    /// Returns the name of the handler, which no other handler of the informer has.
+    pub(super) fn name(&self) -> &str {
+        &self.name.entry.0
     }
 
     pub(super) fn behind(&self, pending: usize, lag: Duration) {

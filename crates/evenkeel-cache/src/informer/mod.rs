@@ -349,8 +349,8 @@ impl<K: 'static> SharedInformer<K> {
     /// If the informer has stopped: the handler was not added.
     pub fn add_handler(&self, mut handler: impl Handler<K>) -> Result<Registration, Stopped> {
         let options = handler.options();
-        let name = options.name.clone().unwrap_or_else(|| handler.name().into_owned().into()).into_owned();
-        let listener = self.listener(name, &options);
+        let name = options.name.clone().unwrap_or_else(|| handler.name().into_owned().into());
+        let listener = self.listener(&name, &options);
         let callback: Callback = Box::new(move |event: Event<evenkeel_core::Untyped>| handler.handle(event.cast()));
         self.add_listener(&listener, &options, Some(HandlerRunner { callback, blocking: options.blocking }))?;
         Ok(Registration::new(&self.shared, &listener))
@@ -363,8 +363,8 @@ impl<K: 'static> SharedInformer<K> {
     /// If the informer has stopped.
     pub fn subscribe(&self, options: HandlerOptions) -> Result<Subscription<K>, Stopped> {
         let number = self.shared.subscriptions.fetch_add(1, Ordering::Relaxed) + 1;
-        let name = options.name.clone().unwrap_or_else(|| format!("subscription-{number}").into()).into_owned();
-        let listener = self.listener(name, &options);
+        let name = options.name.clone().unwrap_or_else(|| format!("subscription-{number}").into());
+        let listener = self.listener(&name, &options);
         self.add_listener(&listener, &options, None)?;
         Ok(Subscription::new(Arc::clone(&self.shared), listener))
     }
@@ -382,8 +382,9 @@ impl<K: 'static> SharedInformer<K> {
         self.shared.build_view(view);
     }
 
-    fn listener(&self, name: String, options: &HandlerOptions) -> Arc<Listener> {
-        let metrics = HandlerMetrics::new(&self.shared.identity, &name);
+    fn listener(&self, name: &str, options: &HandlerOptions) -> Arc<Listener> {
+        let metrics = HandlerMetrics::new(&self.shared.identity, name);
+        let name = metrics.name().to_owned();
         let observers = Arc::clone(&self.shared.observers);
         Arc::new(Listener::new(name, options.delivery, options.on_panic, metrics, observers))
     }

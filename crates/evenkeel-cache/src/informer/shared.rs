@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::consistency::{CheckRequest, ConsistencyChecker, ConsistencyReport};
-use super::listener::{self, Lag, Listener};
+use super::listener::{self, Listener};
 use super::metrics::Identity;
 use super::observe::Observers;
 use super::processor::{HandlerRunner, Processor};
@@ -403,10 +403,9 @@ impl InformerShared {
 
     pub(super) fn status(&self) -> InformerStatus {
         let lifecycle = self.lifecycle();
-        let mut handlers = BTreeMap::<String, Lag>::new();
+        let mut handlers = BTreeMap::new();
         for entry in self.processor().entries().iter().filter(|entry| !entry.listener.is_revoked()) {
-            let lag = entry.listener.lag();
-            handlers.entry(entry.listener.name.clone()).and_modify(|all| all.add(lag)).or_insert(lag);
+            handlers.insert(entry.listener.name.clone(), entry.listener.lag());
         }
         let namespaces = self.namespace_statuses();
         let store_resource_version = self.table.version().as_str().to_owned();

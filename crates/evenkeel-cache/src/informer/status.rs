@@ -31,7 +31,7 @@ pub struct InformerStatus {
     pub namespaces: BTreeMap<String, NamespaceStatus>,
     /// The last consistency check, if there was one.
     pub consistency: Option<ConsistencyReport>,
-    /// Lag of each handler. The lags of handlers of the same name are added.
+    /// Lag of each handler, by its name.
     pub handlers: BTreeMap<String, Lag>,
 }
 

@@ -1,6 +1,5 @@
 //! [`ViewEvent`]: a notification with the views of its objects.
 
-use std::any::type_name;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -58,8 +57,7 @@ where
         (self.handle)(ViewEvent::new(event, &self.definition));
     }
 
-    /// Returns the name of the closure.
     fn name(&self) -> Cow<'_, str> {
-        Cow::Borrowed(type_name::<F>())
+        Cow::Borrowed("view handler")
     }
 }

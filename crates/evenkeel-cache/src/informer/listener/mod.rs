@@ -33,19 +33,6 @@ pub struct Lag {
     pub panics: u64,
 }
 
-impl Lag {
-    /// Adds the lag of another handler.
-    pub(crate) fn add(&mut self, other: Lag) {
-        self.pending += other.pending;
-        self.since = match (self.since, other.since) {
-            (Some(one), Some(another)) => Some(one.min(another)),
-            (one, another) => one.or(another),
-        };
-        self.delivered += other.delivered;
-        self.panics += other.panics;
-    }
-}
-
 /// Notifications that several handlers share.
 pub(crate) type EventBatch = Arc<[Event<Untyped>]>;
 

@@ -215,7 +215,7 @@ async fn a_late_handler_does_not_hold_up_the_process_loop_while_objects_are_copi
         let _running = informer.start();
         informer.synced().await.unwrap();
         let options = HandlerOptions::new().delivery(delivery);
-        let listener = informer.listener("late".to_owned(), &options);
+        let listener = informer.listener("late", &options);
         // The listener is registered, and its objects are not copied yet.
         let joining = informer.shared.admit_listener(&listener, None, None).unwrap();
         source.modify(pod("a")).unwrap();
