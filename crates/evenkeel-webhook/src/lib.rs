@@ -66,6 +66,6 @@ pub use admission::{
     Verdict,
 };
 pub use configuration::{ConfigurationError, Configurations, FailurePolicy, WebhookTarget};
-pub use conversion::{Conversion, ConversionError};
+pub use conversion::{Conversion, ConversionCheck, ConversionCheckError, ConversionError};
 pub use path::PathError;
 pub use server::{Fault, RegisterError, RunningWebhookServer, ServeError, WebhookServer, WebhookServerBuilder};

@@ -1,4 +1,4 @@
-//! Calls hooks in tests, as an API server does.
+//! Calls hooks and converters in tests, as an API server does.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -12,9 +12,13 @@ use crate::server::{Fault, Route};
 use crate::{Hook, Operation};
 
 #[cfg(test)]
+mod conversion;
+mod generate;
 mod tests;
 
 /// The uid of all reviews.
+pub use conversion::{ConversionTestError, ConversionTester};
+
 const UID: &str = "705ab4f5-6393-11e8-b7cc-42010a800002";
 
 /// Calls a hook with reviews, without a server, and applies the checks of API servers to every answer.

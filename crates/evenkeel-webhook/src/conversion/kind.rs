@@ -9,11 +9,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::lost_fields::{self, Step};
 use crate::admission::decode;
 
-type BoxError = Box<dyn StdError + Send + Sync>;
+pub(super) type BoxError = Box<dyn StdError + Send + Sync>;
 type ToHub<H> = Box<dyn Fn(&[u8]) -> Result<H, BoxError> + Send + Sync>;
 type FromHub<H> = Box<dyn Fn(H) -> Result<Value, BoxError> + Send + Sync>;
+type Reencode = Box<dyn Fn(&[u8]) -> Result<Value, BoxError> + Send + Sync>;
 
 /// The converters of one kind: between each version and the hub. Versions that are not the hub are converted to each other
 /// through it.
@@ -45,6 +47,7 @@ pub struct Conversion<H> {
     spokes: Vec<Spoke<H>>,
     to_hub: ToHub<H>,
     from_hub: FromHub<H>,
+    keeps_lost_fields: bool,
 }
 
 struct Spoke<H> {
@@ -53,6 +56,8 @@ struct Spoke<H> {
     version: String,
     to_hub: ToHub<H>,
     from_hub: FromHub<H>,
+    /// Decodes an object of the version and encodes it again.
+    reencode: Reencode,
 }
 
 /// Why a conversion cannot be served.
@@ -101,6 +106,7 @@ impl Conversion<()> {
             spokes: Vec::new(),
             to_hub: Box::new(|json| Ok(decode::<H>("object", json)?)),
             from_hub: Box::new(|hub| Ok(serde_json::to_value(hub)?)),
+            keeps_lost_fields: false,
         }
     }
 }
@@ -123,14 +129,43 @@ impl<H: 'static> Conversion<H> {
             version: S::version(&names).into(),
             to_hub: Box::new(move |json| to_hub(decode("object", json)?)),
             from_hub: Box::new(move |hub| Ok(serde_json::to_value(from_hub(hub)?)?)),
+            reencode: Box::new(|json| Ok(serde_json::to_value(decode::<S>("object", json)?)?)),
         });
         self
+    }
+
+    /// Keeps what a version has no field for: in one annotation, `<group>/conversion-data`, from which it comes back.
+    ///
+    /// Each object is converted there and back. Members of the object, such as `spec`, that would not come back as they were are
+    /// stored in the annotation of the converted object. When that is converted back, changes that were made to it in the
+    /// meantime are laid over what was stored, also in the elements of lists. An object that loses nothing gets no annotation, and
+    /// one that was damaged is ignored.
+    ///
+    /// This costs up to five conversions instead of one. API servers limit the annotations of an object to 256 KiB.
+    pub fn keep_lost_fields(mut self) -> Self {
+        self.keeps_lost_fields = true;
+        self
+    }
+
+    /// Converts between a version and the hub, and keeps what is lost.
+    fn convert_keeping(&self, object: Value, spoke: &Spoke<H>, is_to_hub: bool) -> Result<Value, BoxError> {
+        let to_hub = |object: &Value| (self.from_hub)((spoke.to_hub)(&serde_json::to_vec(object)?)?);
+        let from_hub = |hub: &Value| (spoke.from_hub)((self.to_hub)(&serde_json::to_vec(hub)?)?);
+        let of_spoke = |object: &Value| (spoke.reencode)(&serde_json::to_vec(object)?);
+        let of_hub = |hub: &Value| (self.from_hub)((self.to_hub)(&serde_json::to_vec(hub)?)?);
+        let annotation = lost_fields::annotation(&self.group);
+        let step = if is_to_hub {
+            Step { from: &spoke.version, to: &self.hub, there: &to_hub, back: &from_hub, reencode: &of_spoke }
+        } else {
+            Step { from: &self.hub, to: &spoke.version, there: &from_hub, back: &to_hub, reencode: &of_hub }
+        };
+        step.convert(object, &annotation)
     }
 }
 
 impl<H> Conversion<H> {
     /// Checks that every version but the hub has exactly one converter.
-    pub(super) fn check(&self) -> Result<(), ConversionError> {
+    pub(crate) fn check(&self) -> Result<(), ConversionError> {
         let kind = self.name();
         if let Some(spoke) = self.spokes.iter().find(|spoke| (&spoke.group, &spoke.kind) != (&self.group, &self.kind)) {
             let foreign = format!("{}/{} {}", spoke.group, spoke.version, spoke.kind);
@@ -154,11 +189,17 @@ impl<H> Conversion<H> {
 }
 
 /// Converts objects of one kind.
-pub(super) trait KindConverter: Send + Sync {
+pub(crate) trait KindConverter: Send + Sync {
     /// Converts the JSON of an object from one version to another.
     fn convert(&self, object: &[u8], from: &str, to: &str) -> Result<Value, BoxError>;
 
+    /// Decodes an object of a version and encodes it again.
+    fn reencode(&self, object: &[u8], version: &str) -> Result<Value, BoxError>;
+
     fn group_and_kind(&self) -> (String, String);
+
+    /// Returns the version of the hub, and the others.
+    fn hub_and_spokes(&self) -> (&str, Vec<&str>);
 }
 
 impl<H: 'static> KindConverter for Conversion<H> {
@@ -166,6 +207,21 @@ impl<H: 'static> KindConverter for Conversion<H> {
         let missing = |version: &str| format!("{} has no converter for version {version}", self.name());
         if from == to {
             return Err(format!("the object has version {to} already").into());
+        }
+        if self.keeps_lost_fields {
+            let spoke = |version: &str| match self.spoke_of(version) {
+                None if version != self.hub => Err(missing(version)),
+                spoke => Ok(spoke),
+            };
+            let (first, second) = (spoke(from)?, spoke(to)?);
+            let mut value: Value = serde_json::from_slice(object)?;
+            if let Some(spoke) = first {
+                value = self.convert_keeping(value, spoke, true)?;
+            }
+            if let Some(spoke) = second {
+                value = self.convert_keeping(value, spoke, false)?;
+            }
+            return Ok(value);
         }
         let hub = match self.spoke_of(from) {
             Some(spoke) => (spoke.to_hub)(object)?,
@@ -179,8 +235,19 @@ impl<H: 'static> KindConverter for Conversion<H> {
         }
     }
 
+    fn reencode(&self, object: &[u8], version: &str) -> Result<Value, BoxError> {
+        match self.spoke_of(version) {
+            Some(spoke) => (spoke.reencode)(object),
+            None => (self.from_hub)((self.to_hub)(object)?),
+        }
+    }
+
     fn group_and_kind(&self) -> (String, String) {
         (self.group.clone(), self.kind.clone())
+    }
+
+    fn hub_and_spokes(&self) -> (&str, Vec<&str>) {
+        (&self.hub, self.spokes.iter().map(|spoke| &*spoke.version).collect())
     }
 }
 

@@ -126,8 +126,7 @@ impl Failures {
 }
 
 /// Converts an object, and checks what the converter has made. The error names the object and both versions.
-pub(super) fn convert(converters: &Converters, object: &RawValue, desired: &str) -> Result<Value, String> {
-    let json = object.get().as_bytes();
+pub(super) fn convert(converters: &Converters, json: &[u8], desired: &str) -> Result<Value, String> {
     let head: ObjectHead<'_> =
         serde_json::from_slice(json).map_err(|_| "an object of the request has no names".to_owned())?;
     let convert = || {

@@ -1,6 +1,11 @@
 //! Conversions of a kind with three versions.
 
+mod lost_fields;
+mod stored;
+
 use std::borrow::Cow;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use k8s_openapi::ClusterResourceScope;
@@ -165,6 +170,52 @@ async fn cnv_010_versions_are_converted_through_the_hub() {
     assert!(failure(bar, "example.com/v3").await.contains("there are no conversions of Bar.example.com"));
     assert!(failure(foo(1, "a", ""), "example.org/v3").await.contains("cannot become example.org"));
     assert!(failure(foo(7, "a", ""), "example.com/v2").await.contains("no converter for version v7"));
+}
+
+/// Two callers that wait for each other.
+#[derive(Default)]
+struct Meeting(Mutex<u8>, Condvar);
+
+impl Meeting {
+    /// Returns whether the other one came.
+    fn wait(&self) -> bool {
+        let mut present = self.0.lock().unwrap();
+        *present += 1;
+        self.1.notify_all();
+        let (_present, wait) =
+            self.1.wait_timeout_while(present, Duration::from_secs(20), |present| *present < 2).unwrap();
+        !wait.timed_out()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn cnv_009_objects_of_one_request_are_converted_in_parallel_and_in_order() {
+    // Objects of two batches wait for each other.
+    let meeting = Arc::new(Meeting::default());
+    let conversion = Conversion::hub::<Foo<3>>(&["v1", "v3"]).spoke::<Foo<1>>(
+        |foo| add(&foo.json(), ""),
+        move |hub| {
+            let is_to_wait = ["foo-0", "foo-64"].contains(&hub.json["metadata"]["name"].as_str().unwrap());
+            if is_to_wait && !meeting.wait() {
+                return Err("the other batch is not converted at the same time".into());
+            }
+            add(&hub.json(), "")
+        },
+    );
+    let objects: Vec<_> = (0..200).map(|number| foo(3, &format!("foo-{number}"), "")).collect();
+    let answer = send(&conversion.served(), &review("example.com/v1", &objects)).await;
+    assert_eq!(answer["response"]["result"], json!({"status": "Success"}));
+    let converted = answer["response"]["convertedObjects"].as_array().unwrap();
+    let names: Vec<_> = converted.iter().map(|object| object["metadata"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names, (0..200).map(|number| format!("foo-{number}")).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn cnv_013_a_panic_in_one_of_many_batches_is_a_failure() {
+    let mut objects: Vec<_> = (0..200).map(|number| foo(3, &format!("foo-{number}"), "")).collect();
+    objects[150] = foo(3, "foo-150", "panic");
+    let answer = send(&conversion().served(), &review("example.com/v1", &objects)).await;
+    assert_eq!(answer["response"]["result"]["message"], "internal error occurred during conversion");
 }
 
 #[tokio::test]

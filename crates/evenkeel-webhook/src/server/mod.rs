@@ -198,6 +198,11 @@ impl WebhookServer {
         })
     }
 
+    /// Returns the conversions of the server.
+    pub(crate) fn conversions(&self) -> &Conversions {
+        &self.shared.conversions
+    }
+
     /// Returns whether the server listens.
     #[cfg(feature = "certificates")]
     pub(crate) fn is_listening(&self) -> bool {
