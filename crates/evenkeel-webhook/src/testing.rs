@@ -3,22 +3,23 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
+use evenkeel_client::Client;
 use evenkeel_core::Status;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::admission::{ErasedHook, HookHandler, HookKind};
-use crate::server::{Fault, Route};
+use crate::server::{ReviewSettings, Route};
 use crate::{Hook, Operation};
 
-#[cfg(test)]
 mod conversion;
 mod generate;
+#[cfg(test)]
 mod tests;
 
-/// The uid of all reviews.
 pub use conversion::{ConversionTestError, ConversionTester};
 
+/// The uid of all reviews.
 const UID: &str = "705ab4f5-6393-11e8-b7cc-42010a800002";
 
 /// Calls a hook with reviews, without a server, and applies the checks of API servers to every answer.
@@ -46,6 +47,8 @@ const UID: &str = "705ab4f5-6393-11e8-b7cc-42010a800002";
 pub struct HookTester {
     route: Route,
     subresource: String,
+    settings: ReviewSettings,
+    is_dry_run: bool,
 }
 
 /// The checked answer of a hook.
@@ -121,13 +124,32 @@ struct WireResponse {
 impl HookTester {
     /// Returns a tester of this hook.
     pub fn new<H: HookHandler>(hook: Hook<H>) -> Self {
-        HookTester { route: Route::new(hook.erase()), subresource: String::new() }
+        HookTester {
+            route: Route::new(hook.erase()),
+            subresource: String::new(),
+            settings: ReviewSettings::default(),
+            is_dry_run: false,
+        }
     }
 
     /// Sends reviews of this subresource, such as `status`.
     #[must_use]
     pub fn subresource(mut self, name: impl Into<String>) -> Self {
         self.subresource = name.into();
+        self
+    }
+
+    /// Gives the hook a client, as [`WebhookServerBuilder::client`](crate::WebhookServerBuilder::client) does.
+    #[must_use]
+    pub fn client(mut self, client: &Client) -> Self {
+        self.settings.client = Some(client.clone());
+        self
+    }
+
+    /// Sends reviews of dry runs.
+    #[must_use]
+    pub fn dry_run(mut self) -> Self {
+        self.is_dry_run = true;
         self
     }
 
@@ -192,12 +214,12 @@ impl HookTester {
                 "namespace": metadata("namespace"),
                 "operation": operation.as_str(),
                 "userInfo": {"username": "system:admin", "groups": ["system:masters"]},
-                "dryRun": false,
+                "dryRun": self.is_dry_run,
                 "object": object,
                 "oldObject": old,
             },
         });
-        let response = self.route.respond(Bytes::from(review.to_string()), None, Fault::Fail, true).await;
+        let response = self.route.respond(Bytes::from(review.to_string()), None, &self.settings).await;
         let code = response.status().as_u16();
         let body = response.into_body();
         if code != 200 {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use evenkeel_client::Client;
 use evenkeel_core::ObjectKey;
 use evenkeel_core::json::JsonValue;
 use k8s_openapi::api::authentication::v1::UserInfo;
@@ -14,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::decode::{DecodeObjectError, decode};
+use super::verdict::HookError;
 
 /// What a client of the API server wants to do with the object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -68,7 +70,11 @@ impl From<Cow<'_, str>> for Operation {
 /// | delete | | the stored object |
 /// | connect | the options, such as `PodExecOptions` | |
 #[derive(Clone)]
-pub struct AdmissionRequest(Arc<RequestParts>);
+pub struct AdmissionRequest {
+    parts: Arc<RequestParts>,
+    /// The client of the server, if it has one.
+    client: Option<Client>,
+}
 
 struct RequestParts {
     uid: Box<str>,
@@ -143,7 +149,7 @@ impl AdmissionRequest {
         let kind = GroupVersionKind { group: group.into(), version: version.into(), kind: kind.into() };
         let WireResource { group, version, resource } = wire.resource;
         let resource = GroupVersionResource::gvr(&group, &version, &resource);
-        AdmissionRequest(Arc::new(RequestParts {
+        let parts = RequestParts {
             uid: wire.uid.into(),
             kind,
             resource,
@@ -156,47 +162,84 @@ impl AdmissionRequest {
             object: slice(wire.object),
             old_object: slice(wire.old_object),
             options: slice(wire.options),
-        }))
+        };
+        AdmissionRequest { parts: Arc::new(parts), client: None }
+    }
+
+    pub(crate) fn with_client(mut self, client: Option<&Client>) -> Self {
+        self.client = client.cloned();
+        self
     }
 
     /// Returns the uid of the review, which the answer repeats. It is not that of the object.
     pub fn uid(&self) -> &str {
-        &self.0.uid
+        &self.parts.uid
     }
 
     /// Returns the kind of the object as the hook's rule names it; the API server converts to it.
     pub fn kind(&self) -> &GroupVersionKind {
-        &self.0.kind
+        &self.parts.kind
     }
 
     /// Returns the resource as the hook's rule names it.
     pub fn resource(&self) -> &GroupVersionResource {
-        &self.0.resource
+        &self.parts.resource
     }
 
     /// Returns the subresource, such as `status`; `None` for the object itself.
     pub fn subresource(&self) -> Option<&str> {
-        Some(&*self.0.subresource).filter(|name| !name.is_empty())
+        Some(&*self.parts.subresource).filter(|name| !name.is_empty())
     }
 
     /// Returns the namespace; `None` for kinds without namespaces.
     pub fn namespace(&self) -> Option<&str> {
-        Some(&*self.0.namespace).filter(|name| !name.is_empty())
+        Some(&*self.parts.namespace).filter(|name| !name.is_empty())
     }
 
     /// Returns the operation.
     pub fn operation(&self) -> &Operation {
-        &self.0.operation
+        &self.parts.operation
     }
 
     /// Returns the user who sent the request to the API server.
     pub fn user(&self) -> &UserInfo {
-        &self.0.user
+        &self.parts.user
     }
 
     /// Returns whether nothing will be stored. A hook must not have side effects then.
     pub fn is_dry_run(&self) -> bool {
-        self.0.is_dry_run
+        self.parts.is_dry_run
+    }
+
+    /// Returns a client for the hook: that of the [server](crate::WebhookServerBuilder::client). In a review of a dry run it is a
+    /// [dry-run client](Client::dry_run), so that the hook has no side effects.
+    ///
+    /// ```
+    /// use evenkeel_webhook::{Hook, WebhookServer};
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+    ///
+    /// # fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let pods = Hook::validating::<Pod>().side_effects_unless_dry_run().on_create(|pod, request| async move {
+    ///     let seen = ConfigMap { metadata: pod.metadata.clone(), ..Default::default() };
+    ///     request.client()?.api::<ConfigMap>().namespace("audit").create(&seen).await?;
+    ///     Ok(())
+    /// });
+    /// let server = WebhookServer::builder().client(&client).hook(pods).build()?;
+    /// # drop(server);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If the server has no client: a fault of the hook.
+    pub fn client(&self) -> Result<Client, HookError> {
+        match &self.client {
+            Some(client) if self.is_dry_run() => Ok(client.dry_run()),
+            Some(client) => Ok(client.clone()),
+            None => {
+                Err(HookError::fault("the webhook server has no client: set one with WebhookServerBuilder::client"))
+            }
+        }
     }
 
     /// Returns the key of the object.
@@ -204,10 +247,10 @@ impl AdmissionRequest {
     /// The name of the request is empty in reviews of a collection that is deleted; it is then read from the object. `None` if
     /// the object has no name yet: it is created with `generateName`, and the API server generates the name later.
     pub fn key(&self) -> Option<ObjectKey> {
-        if !self.0.name.is_empty() {
-            return Some(ObjectKey::new(self.namespace(), &self.0.name));
+        if !self.parts.name.is_empty() {
+            return Some(ObjectKey::new(self.namespace(), &self.parts.name));
         }
-        let stored = self.0.old_object.as_ref().or(self.0.object.as_ref())?;
+        let stored = self.parts.old_object.as_ref().or(self.parts.object.as_ref())?;
         let text = std::str::from_utf8(stored).ok()?;
         let name = JsonValue::at_path(text, "metadata.name").ok().flatten()?.as_str()?.into_owned();
         Some(ObjectKey::new(self.namespace(), &name)).filter(|_| !name.is_empty())
@@ -234,17 +277,17 @@ impl AdmissionRequest {
     /// # Errors
     /// If the options do not fit the type.
     pub fn options<T: DeserializeOwned>(&self) -> Result<Option<T>, DecodeObjectError> {
-        self.0.options.as_deref().map(|json| decode("options", json)).transpose()
+        self.parts.options.as_deref().map(|json| decode("options", json)).transpose()
     }
 
     /// Returns the JSON of the object.
     pub fn raw_object(&self) -> Option<&[u8]> {
-        self.0.object.as_deref()
+        self.parts.object.as_deref()
     }
 
     /// Returns the JSON of the object that is stored.
     pub fn raw_old_object(&self) -> Option<&[u8]> {
-        self.0.old_object.as_deref()
+        self.parts.old_object.as_deref()
     }
 }
 
@@ -252,12 +295,12 @@ impl AdmissionRequest {
 impl fmt::Debug for AdmissionRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AdmissionRequest")
-            .field("uid", &self.0.uid)
-            .field("operation", &self.0.operation)
-            .field("kind", &self.0.kind)
-            .field("subresource", &self.0.subresource)
+            .field("uid", &self.parts.uid)
+            .field("operation", &self.parts.operation)
+            .field("kind", &self.parts.kind)
+            .field("subresource", &self.parts.subresource)
             .field("key", &self.key())
-            .field("user", &self.0.user.username)
+            .field("user", &self.parts.user.username)
             .finish_non_exhaustive()
     }
 }

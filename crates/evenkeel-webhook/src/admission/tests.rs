@@ -1,5 +1,7 @@
 //! Reviews of typed hooks, from bytes to bytes.
 
+mod writes;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,7 +17,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::server::{Fault, Route};
+use crate::server::{Fault, ReviewSettings, Route};
 use crate::testing::{HookTestError, HookTester};
 use crate::{AdmissionRequest, Hook, HookError, HookHandler, Verdict};
 
@@ -49,7 +51,8 @@ fn route<H: HookHandler>(hook: Hook<H>) -> Route {
 
 /// Sends a review, and returns the HTTP status code and the answer: JSON, or a string.
 async fn send(route: &Route, review: &Value, on_fault: Fault) -> (u16, Value) {
-    let response = route.respond(Bytes::from(review.to_string()), None, on_fault, true).await;
+    let settings = ReviewSettings { on_fault, ..ReviewSettings::default() };
+    let response = route.respond(Bytes::from(review.to_string()), None, &settings).await;
     let code = response.status().as_u16();
     let body = response.into_body();
     let text = || Value::from(String::from_utf8(body.to_vec()).unwrap());
@@ -191,7 +194,7 @@ async fn ohc_009_and_arv_011_a_hook_is_dropped_before_the_timeout_of_its_webhook
     let route = route(hook);
     let start = Instant::now();
     let body = Bytes::from(review("CREATE", map(json!({})), Value::Null).to_string());
-    let response = route.respond(body, Some(start + Duration::from_secs(1)), Fault::Fail, true).await;
+    let response = route.respond(body, Some(start + Duration::from_secs(1)), &ReviewSettings::default()).await;
     assert_eq!(response.status(), 504);
     assert_eq!(dropped.lock().unwrap().unwrap(), start + Duration::from_millis(900));
 }

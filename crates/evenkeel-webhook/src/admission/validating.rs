@@ -41,6 +41,30 @@ impl<K: 'static> Hook<Validating<K>> {
         self.map(|handler| handler.create.push(Box::new(move |new, request| boxed(check(new, request)))))
     }
 
+    /// Adds a function that checks objects that are created or updated. It gets the new object; the stored one is
+    /// [`AdmissionRequest::old_object`]. An error refuses the request.
+    ///
+    /// ```
+    /// use evenkeel_webhook::Hook;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    ///
+    /// let hook = Hook::validating::<ConfigMap>().on_write(|map, _| async move {
+    ///     if map.data.is_none() { Err("data is missing".into()) } else { Ok(()) }
+    /// });
+    /// # drop(hook);
+    /// ```
+    pub fn on_write<F, Fut, V>(self, check: F) -> Self
+    where
+        F: Fn(Arc<K>, AdmissionRequest) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<V, HookError>> + Send + 'static,
+        V: Into<Verdict>,
+    {
+        let check = Arc::new(check);
+        let on_update = Arc::clone(&check);
+        self.on_create(move |new, request| check(new, request))
+            .on_update(move |_, new, request| on_update(new, request))
+    }
+
     /// Adds a function that checks updates. It gets the stored object, then the new one. An error refuses the request.
     pub fn on_update<F, Fut, V>(self, check: F) -> Self
     where

@@ -5,11 +5,12 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, RwLock};
 
+use evenkeel_client::Client;
 use evenkeel_client::tls::CryptoProvider;
 use evenkeel_runtime::tls::CurrentPair;
 
 use super::budget::BodyBudget;
-use super::{Certificates, Fault, Listening, RegisterError, ServeSettings, Shared, WebhookServer};
+use super::{Certificates, Fault, Listening, RegisterError, ReviewSettings, ServeSettings, Shared, WebhookServer};
 use crate::admission::{ErasedHook, Hook, HookHandler};
 use crate::conversion::{Conversion, ConversionError, Conversions};
 
@@ -26,8 +27,7 @@ pub struct WebhookServerBuilder {
     client_ca: Option<PathBuf>,
     slot: Option<CurrentPair>,
     provider: Option<Arc<CryptoProvider>>,
-    on_fault: Fault,
-    catches_panics: bool,
+    review: ReviewSettings,
     service_name: Option<String>,
     hooks: Vec<ErasedHook>,
     conversions: Conversions,
@@ -44,8 +44,7 @@ impl WebhookServerBuilder {
             client_ca: None,
             slot: None,
             provider: None,
-            on_fault: Fault::default(),
-            catches_panics: true,
+            review: ReviewSettings::default(),
             service_name: None,
             hooks: Vec::new(),
             conversions: Conversions::new(),
@@ -125,15 +124,21 @@ impl WebhookServerBuilder {
         self
     }
 
+    /// Sets the client that hooks get by [`AdmissionRequest::client`](crate::AdmissionRequest::client). Default: none.
+    pub fn client(mut self, client: &Client) -> Self {
+        self.review.client = Some(client.clone());
+        self
+    }
+
     /// Sets what reviews are answered with if a hook panics, fails or takes too long. Default: [`Fault::Fail`].
     pub fn on_fault(mut self, fault: Fault) -> Self {
-        self.on_fault = fault;
+        self.review.on_fault = fault;
         self
     }
 
     /// Lets a panic of a hook break its connection. Default: it is caught and answered as a [fault](Self::on_fault).
     pub fn propagate_panics(mut self) -> Self {
-        self.catches_panics = false;
+        self.review.catches_panics = false;
         self
     }
 
@@ -151,8 +156,7 @@ impl WebhookServerBuilder {
             conversion_limit: self.conversion_limit,
             bodies: BodyBudget::new(self.body_budget),
             routes: RwLock::new(HashMap::new()),
-            on_fault: self.on_fault,
-            catches_panics: self.catches_panics,
+            review: self.review,
             service_name: self.service_name,
             listening: RwLock::new(Listening::No),
         };

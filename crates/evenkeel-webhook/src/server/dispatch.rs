@@ -78,7 +78,7 @@ async fn review<B: Body>(shared: &Shared, route: &Route, head: &Parts, body: B, 
         return text(StatusCode::UNSUPPORTED_MEDIA_TYPE, message);
     }
     let deadline = started + timeout(head.uri.query());
-    route.respond(body, Some(deadline), shared.on_fault, shared.catches_panics).await
+    route.respond(body, Some(deadline), &shared.review).await
 }
 
 /// Parameters such as `charset` are ignored: JSON is UTF-8.

@@ -33,7 +33,7 @@ use tokio::task::JoinHandle;
 pub use builder::WebhookServerBuilder;
 pub use error::{RegisterError, ServeError};
 pub use route::Fault;
-pub(crate) use route::Route;
+pub(crate) use route::{ReviewSettings, Route};
 
 use self::budget::BodyBudget;
 use self::metrics::RouteMetrics;
@@ -96,8 +96,7 @@ struct Shared {
     conversion_limit: usize,
     /// The memory of all request bodies.
     bodies: BodyBudget,
-    on_fault: Fault,
-    catches_panics: bool,
+    review: ReviewSettings,
     /// The name that API servers dial.
     service_name: Option<String>,
     listening: RwLock<Listening>,

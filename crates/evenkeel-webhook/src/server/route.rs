@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
+use evenkeel_client::Client;
 use evenkeel_core::{Reason, Status};
 use evenkeel_runtime::internals::{catch_panic, panic_message};
 use http::{HeaderValue, Response, StatusCode, header};
@@ -26,6 +27,21 @@ pub enum Fault {
     Fail,
     /// A refusal, as controller-runtime does it. `failurePolicy: Ignore` has no effect then.
     Deny,
+}
+
+/// What the reviews of all hooks of a server have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct ReviewSettings {
+    pub(crate) on_fault: Fault,
+    pub(crate) catches_panics: bool,
+    /// The client that hooks get.
+    pub(crate) client: Option<Client>,
+}
+
+impl Default for ReviewSettings {
+    fn default() -> Self {
+        ReviewSettings { on_fault: Fault::default(), catches_panics: true, client: None }
+    }
 }
 
 /// A hook on its path.
@@ -53,13 +69,14 @@ impl Route {
         &self,
         body: Bytes,
         deadline: Option<Instant>,
-        on_fault: Fault,
-        catches_panics: bool,
+        settings: &ReviewSettings,
     ) -> Response<Bytes> {
         let (version, request) = match review::parse(&body) {
             Ok(parsed) => parsed,
             Err(error) => return text(StatusCode::BAD_REQUEST, error.to_string()),
         };
+        let request = request.with_client(settings.client.as_ref());
+        let catches_panics = settings.catches_panics;
         let reviewed = match deadline {
             None => self.review(&request, catches_panics).await,
             Some(deadline) => {
@@ -70,7 +87,7 @@ impl Route {
                 })
             }
         };
-        self.answer(version, &request, reviewed, on_fault)
+        self.answer(version, &request, reviewed, settings.on_fault)
     }
 
     async fn review(&self, request: &AdmissionRequest, catches_panics: bool) -> Result<Reviewed, ReviewFault> {
