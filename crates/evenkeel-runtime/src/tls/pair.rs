@@ -2,12 +2,15 @@
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
+use evenkeel_client::tls::default_provider;
 use jiff::Timestamp;
-use rustls::client::verify_server_name;
+use rustls::RootCertStore;
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
@@ -64,6 +67,22 @@ impl ServingPair {
         let Ok(name) = ServerName::try_from(name) else { return false };
         let leaf = self.certified.cert.first().and_then(|leaf| ParsedCertificate::try_from(leaf).ok());
         leaf.is_some_and(|leaf| verify_server_name(&leaf, &name).is_ok())
+    }
+
+    /// Returns whether a client that trusts the authorities of this bundle, in PEM, accepts the chain at this time. Names are not
+    /// compared: see [`is_for`](Self::is_for).
+    pub fn is_trusted_by(&self, bundle: &[u8], now: Timestamp) -> bool {
+        let mut roots = RootCertStore::empty();
+        for authority in CertificateDer::pem_slice_iter(bundle).flatten() {
+            // One that cannot be used verifies nothing.
+            let _ = roots.add(authority);
+        }
+        let Some((leaf, intermediates)) = self.certified.cert.split_first() else { return false };
+        let now = Duration::from_secs(u64::try_from(now.as_second()).unwrap_or(0));
+        let (Ok(leaf), Some(provider)) = (ParsedCertificate::try_from(leaf), default_provider()) else { return false };
+        let algorithms = provider.signature_verification_algorithms.all;
+        let now = UnixTime::since_unix_epoch(now);
+        verify_server_cert_signed_by_trust_anchor(&leaf, &roots, intermediates, now, algorithms).is_ok()
     }
 
     /// Returns whether both have the same chain, and so the same public key.

@@ -10,11 +10,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SerialNumber,
 };
-use rustls::RootCertStore;
-use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, UnixTime};
-use rustls::server::ParsedCertificate;
 
 const AUTHORITY_NAME: &str = "evenkeel-webhook-ca";
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -86,21 +83,18 @@ impl Authority {
         Some((time(parsed.validity().not_before)?, time(parsed.validity().not_after)?))
     }
 
-    /// Returns whether the authority has signed a certificate.
-    pub(super) fn has_issued(&self, certificate: &CertificateDer<'_>) -> bool {
-        let mut roots = RootCertStore::empty();
-        let Ok(der) = CertificateDer::from_pem_slice(self.certificate.as_bytes()) else { return false };
-        let start = |der: &[u8]| {
-            let (_, parsed) = x509_parser::parse_x509_certificate(der).ok()?;
-            u64::try_from(parsed.validity().not_before.timestamp()).ok()
-        };
+    /// Returns whether the authority has signed the certificate of a pair.
+    pub(super) fn has_issued(&self, pair: &ServingPair) -> bool {
         // Both are valid at the later start. That may be the authority's: clocks of replicas differ.
-        let now = start(certificate).max(start(&der)).map(Duration::from_secs).map(UnixTime::since_unix_epoch);
-        let parsed = ParsedCertificate::try_from(certificate).ok();
-        let (Some(parsed), Some(now), Some(provider)) = (parsed, now, default_provider()) else { return false };
-        let algorithms = provider.signature_verification_algorithms.all;
-        roots.add(der).is_ok()
-            && verify_server_cert_signed_by_trust_anchor(&parsed, &roots, &[], now, algorithms).is_ok()
+        self.validity()
+            .is_some_and(|(from, _)| pair.is_trusted_by(self.certificate.as_bytes(), pair.not_before().max(from)))
+    }
+
+    /// Returns when the authority is to be replaced.
+    pub(super) fn renewal(&self) -> Option<Timestamp> {
+        let der = CertificateDer::from_pem_slice(self.certificate.as_bytes()).ok()?;
+        let (from, to) = self.validity()?;
+        Some(renewal(from, to, &der))
     }
 
     /// Returns the private key in PEM. It is a secret.
@@ -149,6 +143,15 @@ impl IssuedPair {
         let provider = default_provider().ok_or(TlsError::NoCryptoProvider)?;
         Ok(CurrentPair::new(ServingPair::from_pem(self.certificate.as_bytes(), self.key.as_bytes(), &provider)?))
     }
+}
+
+/// Returns when a certificate is to be renewed: after two thirds of its validity and up to a twentieth more, so that programs
+/// that were started together do not renew together. All replicas compute the same time: the signature is the random number.
+pub(super) fn renewal(from: Timestamp, to: Timestamp, certificate: &[u8]) -> Timestamp {
+    let validity = u64::try_from(to.as_second().saturating_sub(from.as_second())).unwrap_or(0);
+    let random = certificate.iter().rev().take(2).fold(0, |number, byte| (number << 8) | u64::from(*byte));
+    let jitter = validity / 20 * random / (1 << 16);
+    from.checked_add(Duration::from_secs(validity / 3 * 2 + jitter)).unwrap_or(Timestamp::MAX)
 }
 
 /// The parameters of an authority that issuing depends on.

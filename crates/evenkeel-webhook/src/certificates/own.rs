@@ -4,12 +4,16 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_cache::{Event, InformerFactory};
+use evenkeel_cache::{Event, Handler as _, InformerFactory};
 use evenkeel_client::tls::{CryptoProvider, default_provider};
 use evenkeel_client::{Client, Error};
+use evenkeel_runtime::EventRecorder;
+use evenkeel_runtime::events::EventType;
+use evenkeel_runtime::health::Check;
 use evenkeel_runtime::tls::{CurrentPair, TlsError};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
@@ -70,14 +74,17 @@ pub enum OwnCertificatesError {
 /// ```
 ///
 /// The Secret `<service>-certificates` has `ca.crt`, `ca.key`, `tls.crt` and `tls.key`. The first replica creates it; all others
-/// read it. A serving certificate is renewed after two thirds of its 90 days, an authority after two thirds of its five years.
-/// A new authority is first published beside the old one. Certificates are issued from it once the configurations have both,
-/// and the old one is removed a day later.
+/// read it. A serving certificate is renewed after two thirds of its 90 days, an authority after two thirds of its five years,
+/// both with a jitter of up to a twentieth more. A new authority is first published beside the old one, whose key is then gone.
+/// Certificates are issued from the new one once the configurations have both, and the old one is removed a day later.
+///
+/// A Secret without usable content is replaced, with an event `CertificatesReplaced` about it.
 ///
 /// # Permissions
 ///
-/// `get`, `list`, `watch`, `update` of the one Secret, `create` of Secrets in the namespace, and `get`, `patch`, `create` of the two
-/// configurations.
+/// In the namespace, [`role_rules`](Self::role_rules): `get`, `list`, `watch` and `update` of the one Secret, `create` of Secrets,
+/// `create` and `patch` of events. In the cluster, [`cluster_role_rules`](Self::cluster_role_rules): `get`, `patch` and `create`
+/// of the two configurations.
 pub struct OwnCertificates {
     client: Client,
     namespace: String,
@@ -115,6 +122,31 @@ impl OwnCertificates {
         &self.slot
     }
 
+    /// Returns a readiness check with the name `webhook-configurations`: whether the configurations have authorities that verify the
+    /// certificate. See [`WebhookServer::configuration_readiness`].
+    pub fn readiness(&self, server: &WebhookServer) -> Check {
+        server.configuration_readiness(&self.client, &self.target)
+    }
+
+    /// Returns what the program may do in its namespace, for a Role.
+    pub fn role_rules(&self) -> Vec<PolicyRule> {
+        vec![
+            rule("", "secrets", &["get", "list", "watch", "update"], &[&self.secret]),
+            rule("", "secrets", &["create"], &[]),
+            rule("events.k8s.io", "events", &["create", "patch"], &[]),
+        ]
+    }
+
+    /// Returns what the program may do in the cluster, for a ClusterRole.
+    pub fn cluster_role_rules(&self) -> Vec<PolicyRule> {
+        let group = "admissionregistration.k8s.io";
+        let [mutating, validating] = self.target.configuration_names();
+        vec![
+            rule(group, "mutatingwebhookconfigurations", &["get", "patch", "create"], &[&mutating]),
+            rule(group, "validatingwebhookconfigurations", &["get", "patch", "create"], &[&validating]),
+        ]
+    }
+
     /// Keeps Secret, pair and configurations current until `shutdown` resolves. Failed requests are logged and repeated.
     ///
     /// # Errors
@@ -130,9 +162,10 @@ impl OwnCertificates {
         let changed = Arc::new(Notify::new());
         let informers = self.informer(&changed)?;
         let _running = informers.start();
+        let events = EventRecorder::new(&self.client, self.target.program());
         let keep = async {
             loop {
-                let wait = match self.rotate(&server, &provider).await {
+                let wait = match self.rotate(&server, &provider, &events).await {
                     Ok(wait) => wait,
                     Err(error) => {
                         tracing::warn!(secret = self.secret, %error, "cannot keep webhook certificates; retrying");
@@ -160,7 +193,8 @@ impl OwnCertificates {
             .configure::<Secret>(|secrets| secrets.fields(fields).resync(Duration::ZERO))
             .build();
         let changed = Arc::clone(changed);
-        let added = informers.of::<Secret>().add_handler(move |_: Event<Secret>| changed.notify_one());
+        let handler = move |_: Event<Secret>| changed.notify_one();
+        let added = informers.of::<Secret>().add_handler(handler.named("webhook certificates"));
         added.map_err(|error| OwnCertificatesError::Informer { problem: error.to_string() })?;
         Ok(informers)
     }
@@ -170,6 +204,7 @@ impl OwnCertificates {
         &self,
         server: &WebhookServer,
         provider: &CryptoProvider,
+        events: &EventRecorder,
     ) -> Result<Duration, OwnCertificatesError> {
         let secrets = self.client.api::<Secret>().namespace(&self.namespace);
         let names = [&*self.name];
@@ -198,7 +233,8 @@ impl OwnCertificates {
                 let limit = if is_published { LONGEST_SLEEP } else { RETRY };
                 return Ok(wait.clamp(Duration::from_secs(1), limit));
             }
-            if exists && content.is_none() {
+            let is_damaged = exists && content.is_none();
+            if is_damaged {
                 tracing::warn!(secret = self.secret, "the Secret has no usable certificates; replacing them");
             }
             let next = match content {
@@ -211,7 +247,13 @@ impl OwnCertificates {
             // Bound to the version that was read: of several replicas one succeeds.
             let written = if exists { secrets.update(&secret).await } else { secrets.create(&secret).await };
             match written {
-                Ok(_) => tracing::info!(secret = self.secret, ?step, "webhook certificates written"),
+                Ok(written) => {
+                    tracing::info!(secret = self.secret, ?step, "webhook certificates written");
+                    if is_damaged {
+                        let note = "the Secret had no usable webhook certificates; new ones have replaced its content";
+                        events.event(&written, EventType::Warning, "CertificatesReplaced", note);
+                    }
+                }
                 // Another replica was first.
                 Err(error) if error.is_conflict() || error.is_already_exists() => {}
                 Err(error) if exists && error.is_not_found() => {}
@@ -229,6 +271,17 @@ impl OwnCertificates {
         let target = self.target.clone().ca_bundle(content.bundle());
         server.configurations(&target)?.apply(&self.client).await?;
         Ok(true)
+    }
+}
+
+fn rule(group: &str, resource: &str, verbs: &[&str], names: &[&str]) -> PolicyRule {
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    PolicyRule {
+        api_groups: Some(texts(&[group])),
+        resources: Some(texts(&[resource])),
+        verbs: texts(verbs),
+        resource_names: Some(texts(names)).filter(|names| !names.is_empty()),
+        ..PolicyRule::default()
     }
 }
 

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Secret;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use super::authority::{Authority, BACKDATED, CertificateError};
+use super::authority::{Authority, BACKDATED, CertificateError, renewal};
 
 /// How long a previous authority stays in the bundle once the serving certificate is of the new one: the time that replicas have
 /// to load it.
@@ -59,7 +59,7 @@ impl SecretContent {
         let mut authorities = split(&bundle).into_iter();
         let authority = Authority::from_pem(&authorities.next()?, &ca_key).ok()?;
         let pair = ServingPair::from_pem(certificate.as_bytes(), key.as_bytes(), provider).ok()?;
-        let is_of_newest = authority.has_issued(pair.chain().first()?);
+        let is_of_newest = authority.has_issued(&pair);
         let previous: Vec<_> = authorities.collect();
         Some(SecretContent { authority, bundle, previous, certificate, key, pair, is_of_newest })
     }
@@ -67,6 +67,12 @@ impl SecretContent {
     /// Returns the certificates of all authorities in PEM: the `caBundle` of configurations.
     pub(super) fn bundle(&self) -> &str {
         &self.bundle
+    }
+
+    /// Returns when the authority is to be replaced.
+    #[cfg(test)]
+    pub(super) fn authority_renewal(&self) -> Option<Timestamp> {
+        self.authority.renewal()
     }
 
     /// Returns the serving pair.
@@ -97,12 +103,15 @@ impl SecretContent {
 
     /// Decides what to do. `is_published`: every configuration has the whole bundle.
     pub(super) fn next_step(&self, names: &[&str], is_published: bool, now: Timestamp) -> RotationStep {
-        let Some((from, to)) = self.authority.validity() else { return RotationStep::Create };
-        let authority_renewal = two_thirds(from, to);
+        let validity = self.authority.validity();
+        let (Some((from, _)), Some(authority_renewal)) = (validity, self.authority.renewal()) else {
+            return RotationStep::Create;
+        };
         if now >= authority_renewal {
             return RotationStep::AddAuthority;
         }
-        let renewal = two_thirds(self.pair.not_before(), self.pair.not_after());
+        let leaf = self.pair.chain().first().map_or(&[][..], |leaf| leaf.as_ref());
+        let renewal = renewal(self.pair.not_before(), self.pair.not_after(), leaf);
         let is_for_names = names.iter().all(|name| self.pair.is_for(name));
         if now >= renewal || !is_for_names || !self.is_of_newest {
             // A certificate of a new authority is of use once API servers trust that. An expired one is of no use at all.
@@ -170,11 +179,6 @@ fn split(bundle: &str) -> Vec<String> {
     const END: &str = "-----END CERTIFICATE-----";
     let parts = bundle.split_inclusive(END).map(|part| format!("{}\n", part.trim()));
     parts.filter(|part| CertificateDer::from_pem_slice(part.as_bytes()).is_ok()).collect()
-}
-
-fn two_thirds(from: Timestamp, to: Timestamp) -> Timestamp {
-    let seconds = u64::try_from(to.as_second().saturating_sub(from.as_second())).unwrap_or(0);
-    later(from, Duration::from_secs(seconds / 3 * 2))
 }
 
 fn later(from: Timestamp, by: Duration) -> Timestamp {

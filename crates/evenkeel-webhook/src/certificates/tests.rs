@@ -5,11 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use evenkeel_client::Client;
+use evenkeel_apiserver::{RequestTarget, Rule, WatchAction};
 use evenkeel_client::tls::{CryptoProvider, default_provider};
+use evenkeel_client::{Client, ListParams};
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
@@ -82,9 +85,10 @@ fn reread(content: &SecretContent) -> SecretContent {
 fn rot_002_a_serving_certificate_is_renewed_after_two_thirds() {
     let names = &NAMES[..1];
     let content = reread(&SecretContent::create(names, now(), &provider()).unwrap());
-    // Two thirds of 90 days and an hour.
-    let renewal = now() + 60 * DAY - Duration::from_secs(20 * 60);
-    assert_eq!(content.next_step(names, true, now()), RotationStep::WaitUntil(renewal));
+    let RotationStep::WaitUntil(renewal) = content.next_step(names, true, now()) else { panic!() };
+    // Two thirds of 90 days and an hour, and up to a twentieth of them.
+    let earliest = now() + 60 * DAY - Duration::from_secs(20 * 60);
+    assert!((earliest..earliest + Duration::from_secs(108 * 60 * 60 + 3 * 60)).contains(&renewal), "{renewal}");
     assert_eq!(content.next_step(names, true, renewal), RotationStep::Issue);
     assert_eq!(content.next_step(&["other.svc"], true, now()), RotationStep::Issue);
     let renewed = content.after(RotationStep::Issue, names, renewal, &provider()).unwrap();
@@ -92,14 +96,31 @@ fn rot_002_a_serving_certificate_is_renewed_after_two_thirds() {
 }
 
 #[test]
+fn rot_002_programs_that_start_together_renew_at_different_times_and_replicas_at_the_same() {
+    let (from, to) = (now(), now() + 90 * DAY);
+    let at = |signature: [u8; 2]| super::authority::renewal(from, to, &[&[7; 60][..], &signature].concat());
+    assert_eq!(at([0, 0]), from + 60 * DAY);
+    assert_eq!(at([1, 2]), at([1, 2]));
+    assert_ne!(at([1, 2]), at([2, 1]));
+    let latest = at([0xff, 0xff]);
+    assert!(from + 64 * DAY < latest && latest < from + 65 * DAY, "{latest}");
+}
+
+/// Returns an authority that is due at a time, with a certificate that was issued ten days before.
+fn due_authority(names: &[&str]) -> (SecretContent, Timestamp) {
+    let content = SecretContent::create(names, now(), &provider()).unwrap();
+    let renewal = content.authority_renewal().unwrap();
+    // Two thirds of five years and an hour.
+    assert!((now() + 1216 * DAY..now() + 1309 * DAY).contains(&renewal), "{renewal}");
+    (reread(&content.after(RotationStep::Issue, names, renewal - 10 * DAY, &provider()).unwrap()), renewal)
+}
+
+#[test]
 fn rot_003_a_new_authority_is_published_before_it_issues_and_the_old_one_is_dropped_last() {
     let names = &NAMES[..1];
-    let start = now() + 1200 * DAY;
     let pair = |content: &SecretContent| content.serving_pair(&provider()).unwrap().chain()[0].clone();
     let step = |content: SecretContent, step, now| reread(&content.after(step, names, now, &provider()).unwrap());
-    // An authority of 1,200 days, with a certificate of today.
-    let old = step(SecretContent::create(names, now(), &provider()).unwrap(), RotationStep::Issue, start);
-    let renewal = now() + 1217 * DAY;
+    let (old, renewal) = due_authority(names);
     assert_eq!(old.next_step(names, true, renewal), RotationStep::AddAuthority);
     let old_bundle = old.bundle().as_bytes().to_vec();
     let both = step(old, RotationStep::AddAuthority, renewal);
@@ -155,11 +176,11 @@ async fn replica(
     Replica { slot, _running: running }
 }
 
-/// Returns the time as a function of tokio's clock, and what is added to it, in days.
-fn clock() -> (impl Fn() -> Timestamp + Clone + Send + Sync + 'static, Arc<AtomicU32>) {
+/// Returns the time as a function of tokio's clock, from this time on, and what is added to it, in days.
+fn clock(from: Timestamp) -> (impl Fn() -> Timestamp + Clone + Send + Sync + 'static, Arc<AtomicU32>) {
     let (start, days) = (Instant::now(), Arc::new(AtomicU32::new(0)));
     let added = Arc::clone(&days);
-    (move || now() + start.elapsed() + added.load(Ordering::Relaxed) * DAY, days)
+    (move || from + start.elapsed() + added.load(Ordering::Relaxed) * DAY, days)
 }
 
 async fn api_server() -> evenkeel_apiserver::ApiServer {
@@ -179,7 +200,7 @@ async fn published(client: &Client) -> Vec<u8> {
 async fn ohc_012_rot_001_reg_010_and_reg_011_replicas_that_start_at_once_share_one_authority() {
     let api = api_server().await;
     let client = api.client();
-    let (mut tasks, (clock, _)) = (JoinSet::new(), clock());
+    let (mut tasks, (clock, _)) = (JoinSet::new(), clock(now()));
     let mut replicas = Vec::new();
     for _ in 0..5 {
         replicas.push(replica(&client, &mut tasks, clock.clone()).await);
@@ -190,6 +211,52 @@ async fn ohc_012_rot_001_reg_010_and_reg_011_replicas_that_start_at_once_share_o
     let leaves: BTreeSet<Vec<u8>> = replicas.iter().map(|replica| leaf(replica).to_vec()).collect();
     assert_eq!(leaves.len(), 1, "all replicas serve the certificate of the one Secret");
     assert!(replicas.iter().all(|replica| verifies(&bundle, &leaf(replica), clock())));
+    // Of all applies, one has changed the configuration.
+    let written = client.api::<ValidatingWebhookConfiguration>().get("shop-validating").await.unwrap();
+    assert_eq!(written.generation(), Some(1));
+    tasks.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn ohc_013_every_replica_is_trusted_at_every_instant_of_a_rotation() {
+    let api = api_server().await;
+    let client = api.client();
+    let (content, renewal) = due_authority(&NAMES[..1]);
+    let mut secret = Secret::default();
+    content.write(&mut secret);
+    secret.metadata.name = Some("hooks-certificates".to_owned());
+    client.api::<Secret>().namespace("system").create(&secret).await.unwrap();
+    let (mut tasks, (clock, days)) = (JoinSet::new(), clock(renewal - Duration::from_secs(60)));
+    let mut replicas = vec![replica(&client, &mut tasks, clock.clone()).await];
+    sleep(Duration::from_secs(1)).await;
+    // The other replica gets events 30 s late, and its clock is 30 s behind: it would otherwise look at the Secret when
+    // something is due.
+    let lag = WatchAction::CoalesceFrames { events: 1000, wait: Duration::from_secs(30) };
+    api.faults().add(Rule::watch(lag).resource("secrets"));
+    let late = clock.clone();
+    replicas.push(replica(&client, &mut tasks, move || late() - Duration::from_secs(30)).await);
+    sleep(Duration::from_secs(31)).await;
+
+    let leaves = || replicas.iter().map(|replica| replica.slot.get().unwrap().chain()[0].clone()).collect::<Vec<_>>();
+    let old = leaves();
+    let old_bundle = published(&client).await;
+    let (mut had_both, mut differed) = (false, false);
+    for second in 0..760_u32 {
+        if second == 700 {
+            days.store(1, Ordering::Relaxed);
+        }
+        sleep(Duration::from_secs(1)).await;
+        let bundle = published(&client).await;
+        had_both |= bundle.len() > old_bundle.len() * 3 / 2;
+        differed |= leaves()[0] != leaves()[1];
+        assert!(leaves().iter().all(|leaf| verifies(&bundle, leaf, clock())), "after {second} s");
+    }
+    // The day has passed, and the time is looked at once an hour.
+    sleep(Duration::from_secs(60 * 60 + 31)).await;
+    let bundle = published(&client).await;
+    assert!(had_both && differed, "{had_both} {differed}");
+    assert!(leaves().iter().all(|leaf| verifies(&bundle, leaf, clock()) && !old.contains(leaf)));
+    assert!(!old.iter().any(|leaf| verifies(&bundle, leaf, clock())), "the old authority is dropped");
     tasks.shutdown().await;
 }
 
@@ -197,7 +264,7 @@ async fn ohc_012_rot_001_reg_010_and_reg_011_replicas_that_start_at_once_share_o
 async fn rot_005_and_rot_006_a_secret_that_is_damaged_deleted_or_due_is_renewed_without_a_restart() {
     let api = api_server().await;
     let client = api.client();
-    let (mut tasks, (clock, days)) = (JoinSet::new(), clock());
+    let (mut tasks, (clock, days)) = (JoinSet::new(), clock(now()));
     let replica = replica(&client, &mut tasks, clock.clone()).await;
     sleep(Duration::from_secs(10)).await;
     let leaf = || replica.slot.get().unwrap().chain()[0].clone();
@@ -209,6 +276,10 @@ async fn rot_005_and_rot_006_a_secret_that_is_damaged_deleted_or_due_is_renewed_
     secrets.update(&damaged).await.unwrap();
     sleep(Duration::from_secs(1)).await;
     assert!(leaf() != before && verifies(&published(&client).await, &leaf(), clock()));
+    let events = client.api::<Event>().namespace("system").list(&ListParams::default()).await.unwrap();
+    let event = events.items[0].typed().unwrap();
+    assert_eq!((events.items.len(), event.reason.as_deref()), (1, Some("CertificatesReplaced")));
+    assert_eq!(event.regarding.as_ref().unwrap().name.as_deref(), Some("hooks-certificates"));
 
     before = leaf();
     secrets.delete("hooks-certificates").await.unwrap();
@@ -222,9 +293,71 @@ async fn rot_005_and_rot_006_a_secret_that_is_damaged_deleted_or_due_is_renewed_
     days.store(59, Ordering::Relaxed);
     sleep(Duration::from_secs(60 * 60 + 1)).await;
     assert_eq!(leaf(), before);
-    days.store(60, Ordering::Relaxed);
+    days.store(65, Ordering::Relaxed);
     sleep(Duration::from_secs(60 * 60 + 1)).await;
     assert!(leaf() != before && verifies(&bundle, &leaf(), clock()));
     assert_eq!(published(&client).await, bundle);
     tasks.shutdown().await;
+}
+
+/// Returns whether a rule allows a verb on what a request addresses.
+fn allows(rule: &PolicyRule, target: &RequestTarget<'_>, verb: &str) -> bool {
+    let contains = |texts: &Option<Vec<String>>, text: &str| texts.iter().flatten().any(|own| own == text);
+    contains(&rule.api_groups, target.group)
+        && contains(&rule.resources, target.resource)
+        && rule.verbs.iter().any(|own| own == verb)
+        && (rule.resource_names.is_none() || contains(&rule.resource_names, target.name))
+}
+
+#[tokio::test(start_paused = true)]
+async fn rot_007_the_task_needs_exactly_the_rules_that_it_states() {
+    let api = api_server().await;
+    let client = api.client();
+    let (mut tasks, (clock, days)) = (JoinSet::new(), clock(now()));
+    let stated = OwnCertificates::new(&client, "shop", "system", "hooks");
+    let before = api.requests().len();
+    let _replica = replica(&client, &mut tasks, clock.clone()).await;
+    sleep(Duration::from_secs(10)).await;
+    let secrets = client.api::<Secret>().namespace("system");
+    for _ in 0..3 {
+        let mut damaged = Secret::clone(&secrets.get("hooks-certificates").await.unwrap().typed().unwrap());
+        damaged.data.as_mut().unwrap().remove("ca.key");
+        secrets.update(&damaged).await.unwrap();
+        sleep(Duration::from_secs(5)).await;
+    }
+    days.store(65, Ordering::Relaxed);
+    // Renewals, and the counts of repeated events.
+    sleep(Duration::from_secs(2 * 60 * 60)).await;
+    tasks.shutdown().await;
+
+    let rules = [stated.role_rules(), stated.cluster_role_rules()].concat();
+    let mut used = BTreeSet::new();
+    for request in &api.requests()[before..] {
+        let mut target = request.target();
+        if target.resource.is_empty() {
+            // Discovery, which everybody may read.
+            continue;
+        }
+        assert!(target.namespace.is_empty() || target.namespace == "system", "{request:?}");
+        // An apply that creates an object needs both.
+        let is_created = target.verb == "patch" && request.status.is_some_and(|status| status == 201);
+        // A list or a watch with such a selector is authorized by the name.
+        if request.query("fieldSelector").as_deref() == Some("metadata.name=hooks-certificates") {
+            target.name = "hooks-certificates";
+        }
+        for verb in [target.verb, if is_created { "create" } else { target.verb }] {
+            let rule = rules.iter().position(|rule| allows(rule, &target, verb));
+            let rule = rule.unwrap_or_else(|| panic!("no rule allows {request:?}"));
+            used.insert((rule, verb.to_owned()));
+        }
+    }
+    // There are no mutating hooks here, so that their configuration is only looked up. Servers without streamed lists need `list`.
+    let is_needed = |rule: &PolicyRule, verb: &str| {
+        verb == "get" || verb != "list" && rule.resources != Some(vec!["mutatingwebhookconfigurations".to_owned()])
+    };
+    used.retain(|(_, verb)| verb != "list");
+    let stated = rules.iter().enumerate().flat_map(|(index, rule)| {
+        rule.verbs.iter().filter(|verb| is_needed(rule, verb)).map(move |verb| (index, verb.clone()))
+    });
+    assert_eq!(used, stated.collect());
 }

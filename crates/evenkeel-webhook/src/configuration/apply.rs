@@ -8,7 +8,7 @@ use kube_core::{Resource, ResourceExt};
 use super::Configurations;
 
 /// cert-manager sets the `caBundle` of objects with this annotation.
-const INJECTED: &str = "cert-manager.io/inject-ca-from";
+pub(super) const INJECTED: &str = "cert-manager.io/inject-ca-from";
 
 impl Configurations {
     /// Applies the configurations (server-side apply), with the field manager `<program>-webhooks`.

@@ -4,6 +4,7 @@
 
 mod apply;
 mod error;
+mod readiness;
 mod settings;
 mod target;
 
@@ -46,13 +47,13 @@ pub(crate) fn make<'a>(
     target: &WebhookTarget,
 ) -> Result<Configurations, ConfigurationError> {
     target.check()?;
-    let metadata = |suffix: &str| {
-        let name = format!("{}-{suffix}", target.program);
+    let metadata = |name: String| {
         if !is_dns_subdomain(&name) {
             return Err(ConfigurationError::Program { program: target.program.clone() });
         }
         Ok(ObjectMeta { name: Some(name), ..ObjectMeta::default() })
     };
+    let [mutating_name, validating_name] = target.configuration_names();
     let (mut mutating, mut validating) = (Vec::new(), Vec::new());
     for hook in hooks {
         match hook.handler.kind() {
@@ -64,8 +65,8 @@ pub(crate) fn make<'a>(
     check_unique(names)?;
     check_unique(validating.iter().map(|entry: &ValidatingWebhook| &entry.name))?;
     Ok(Configurations {
-        mutating: MutatingWebhookConfiguration { metadata: metadata("mutating")?, webhooks: Some(mutating) },
-        validating: ValidatingWebhookConfiguration { metadata: metadata("validating")?, webhooks: Some(validating) },
+        mutating: MutatingWebhookConfiguration { metadata: metadata(mutating_name)?, webhooks: Some(mutating) },
+        validating: ValidatingWebhookConfiguration { metadata: metadata(validating_name)?, webhooks: Some(validating) },
         program: target.program.clone(),
     })
 }

@@ -67,6 +67,17 @@ impl WebhookTarget {
         self
     }
 
+    /// Returns the name of the program.
+    #[cfg(feature = "certificates")]
+    pub(crate) fn program(&self) -> &str {
+        &self.program
+    }
+
+    /// Returns the names of the mutating and of the validating configuration.
+    pub(crate) fn configuration_names(&self) -> [String; 2] {
+        [format!("{}-mutating", self.program), format!("{}-validating", self.program)]
+    }
+
     pub(super) fn check(&self) -> Result<(), ConfigurationError> {
         match &self.address {
             Address::Service { namespace, name, .. } if !is_dns_subdomain(namespace) || !is_dns_subdomain(name) => {

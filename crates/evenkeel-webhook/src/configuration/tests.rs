@@ -200,3 +200,72 @@ async fn reg_009_a_bundle_that_cert_manager_sets_is_kept() {
     of(pods()).unwrap().apply(&client).await.unwrap();
     assert_eq!(names(&client).await, [("validate--v1-pod.hooks.shop-system.svc".to_owned(), false)]);
 }
+
+#[cfg(feature = "certificates")]
+#[tokio::test(start_paused = true)]
+async fn reg_012_readiness_names_the_configuration_that_does_not_verify_the_certificate() {
+    use crate::certificates::Authority;
+
+    let api = ApiServer::builder().in_process_only().start().await.unwrap();
+    let client = api.client();
+    let [ours, other] = [(); 2].map(|()| Authority::generate(crate::server::now()).unwrap());
+    let pair = ours.issue(&["hooks.shop-system.svc"], crate::server::now()).unwrap().serve().unwrap();
+    let server = WebhookServer::builder().hook(pods()).certificate(&pair).address("127.0.0.1:0").build().unwrap();
+    let health = evenkeel_runtime::health::Health::new();
+    health.ready().add(server.configuration_readiness(&client, &target())).unwrap();
+    let failure = async || health.ready().run_one("webhook-configurations").await.unwrap().failure;
+    let publish = async |authority: &Authority| {
+        let target = target().ca_bundle(authority.certificate());
+        server.configurations(&target).unwrap().apply(&client).await.unwrap();
+    };
+    assert_eq!(failure().await.unwrap(), "webhook server has not been started yet");
+    let running = server.start().await.unwrap();
+    assert_eq!(failure().await.unwrap(), "ValidatingWebhookConfiguration shop-validating does not exist yet");
+    publish(&other).await;
+    let expected = "ValidatingWebhookConfiguration shop-validating: the webhook validate--v1-pod.hooks.shop-system.svc has a \
+                    caBundle that does not verify the certificate of the server";
+    assert_eq!(failure().await.unwrap(), expected);
+    publish(&ours).await;
+    assert_eq!(failure().await, None);
+
+    // A success counts for a minute, and while the API server cannot be read.
+    publish(&other).await;
+    assert_eq!(failure().await, None);
+    tokio::time::sleep(std::time::Duration::from_secs(61)).await;
+    let broken = api.faults().fail_next(1, 403, None);
+    assert_eq!(failure().await, None);
+    api.faults().remove(broken);
+    assert_eq!(failure().await.unwrap(), expected);
+    // Another certificate is looked at at once.
+    let next = other.issue(&["hooks.shop-system.svc"], crate::server::now()).unwrap();
+    let provider = evenkeel_client::tls::default_provider().unwrap();
+    let next =
+        evenkeel_runtime::tls::ServingPair::from_pem(next.certificate().as_bytes(), next.key().as_bytes(), &provider);
+    pair.set(next.unwrap());
+    assert_eq!(failure().await, None);
+    running.shutdown().await;
+}
+
+#[cfg(feature = "certificates")]
+#[tokio::test]
+async fn reg_012_readiness_waits_for_the_bundle_of_cert_manager() {
+    let api = ApiServer::builder().in_process_only().start().await.unwrap();
+    let client = api.client();
+    let authority = crate::certificates::Authority::generate(crate::server::now()).unwrap();
+    let pair = authority.issue(&["hooks.shop-system.svc"], crate::server::now()).unwrap().serve().unwrap();
+    let server = WebhookServer::builder().hook(pods()).certificate(&pair).address("127.0.0.1:0").build().unwrap();
+    let target = WebhookTarget::service("shop", "shop-system", "hooks");
+    let health = evenkeel_runtime::health::Health::new();
+    health.ready().add(server.configuration_readiness(&client, &target)).unwrap();
+    let failure = async || health.ready().run_one("webhook-configurations").await.unwrap().failure;
+    let running = server.start().await.unwrap();
+    let annotated = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "shop-validating", "annotations": {"cert-manager.io/inject-ca-from": "shop-system/hooks"}},
+    });
+    apply_as(&client, "deploy", annotated).await;
+    assert!(failure().await.unwrap().ends_with("validate--v1-pod.hooks.shop-system.svc is not there yet"));
+    server.configurations(&target).unwrap().apply(&client).await.unwrap();
+    assert!(failure().await.unwrap().ends_with("waits for the caBundle of cert-manager"));
+    running.shutdown().await;
+}

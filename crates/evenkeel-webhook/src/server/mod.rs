@@ -26,12 +26,13 @@ use evenkeel_base::http::ServerHandle;
 use evenkeel_client::tls::CryptoProvider;
 use evenkeel_runtime::health::Check;
 use evenkeel_runtime::internals::listen;
-use evenkeel_runtime::tls::{CertificateWatcher, CurrentPair, ServerTls};
+use evenkeel_runtime::tls::{CertificateWatcher, CurrentPair, ServerTls, ServingPair};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use tokio::task::JoinHandle;
 
 pub use builder::WebhookServerBuilder;
 pub use error::{RegisterError, ServeError};
+pub(crate) use readiness::now;
 pub use route::Fault;
 pub(crate) use route::{ReviewSettings, Route};
 
@@ -195,6 +196,11 @@ impl WebhookServer {
             let listening = shared.listening.read().unwrap_or_else(PoisonError::into_inner).clone();
             Ok(readiness::check(&listening, shared.service_name.as_deref(), readiness::now())?)
         })
+    }
+
+    /// Returns the pair of new handshakes; `None` if the server is off. The error says why there is none.
+    pub(crate) fn serving_pair(&self) -> Result<Option<Arc<ServingPair>>, String> {
+        readiness::serving_pair(&self.shared.listening())
     }
 
     /// Returns the conversions of the server.

@@ -1,6 +1,8 @@
 //! The server: without sockets where time matters, and over TLS.
 
 mod connections;
+#[cfg(all(unix, feature = "certificates"))]
+mod reload;
 mod requests;
 mod tls;
 
