@@ -158,7 +158,8 @@ impl Manager {
         &self.informers
     }
 
-    /// Adds a task that starts first and stops last: health checks, metrics.
+    /// Adds a task that starts first and stops last: health checks, metrics, webhooks. Of several servers, the one that was added
+    /// last stops first: add health checks before webhooks, and they are answered until the last review is.
     pub fn server<F, Fut, E>(mut self, name: impl Into<String>, start: F) -> Self
     where
         F: FnOnce(StopSignal) -> Fut + Send + 'static,

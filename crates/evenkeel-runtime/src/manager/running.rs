@@ -19,7 +19,8 @@ pub(super) struct RunningManager {
     informers: InformerFactory,
     /// Handle of the informers that the manager and its controllers started.
     running: RunningInformers,
-    servers: TaskGroup,
+    /// One for each server, in the order in which they start.
+    servers: Vec<TaskGroup>,
     always: TaskGroup,
     elected: TaskGroup,
     /// The tasks that start when this process becomes leader.
@@ -52,7 +53,7 @@ impl RunningManager {
         let running = RunningManager {
             informers: manager.informers,
             running: RunningInformers::default(),
-            servers: TaskGroup::new(&failures),
+            servers: manager.servers.iter().map(|_| TaskGroup::new(&failures)).collect(),
             always: TaskGroup::new(&failures),
             elected: TaskGroup::new(&failures),
             waiting: manager.elected,
@@ -79,8 +80,8 @@ impl RunningManager {
     /// Starts everything in order, and returns when something fails.
     pub(super) async fn run(&mut self, plan: StartPlan) -> ManagerError {
         let StartPlan { servers, always, controllers, targets, election, term, sync_timeout, mut late } = plan;
-        for server in servers {
-            self.servers.start(server);
+        for (group, server) in self.servers.iter_mut().zip(servers) {
+            group.start(server);
         }
         self.running.merge(self.informers.start());
         if let Err(error) = self.synced(sync_timeout).await {
@@ -204,7 +205,7 @@ impl RunningManager {
         if within(deadline, std::mem::take(&mut self.running).drain()).await.is_none() {
             late.push("informers".to_owned());
         }
-        late.extend(self.servers.stop(deadline).await);
+        late.extend(self.stop_servers(deadline).await);
         self.end_of_term.send_replace(true);
         while let Ok(event) = self.term_events.try_recv() {
             self.is_leading |= event == TermEvent::Elected;
@@ -226,6 +227,19 @@ impl RunningManager {
         ShutdownReport { late, lost: Some(source) }
     }
 
+    /// Stops the servers, the last one first, so that probes that were added first are answered while webhooks finish. Returns
+    /// the name of the one that exceeded the deadline; the others had no time left.
+    async fn stop_servers(&mut self, deadline: Option<Instant>) -> Vec<String> {
+        let mut late = Vec::new();
+        for server in self.servers.iter_mut().rev() {
+            let dropped = server.stop(deadline).await;
+            if late.is_empty() {
+                late = dropped;
+            }
+        }
+        late
+    }
+
     /// Drops the elected tasks first and at once: another process may be leader now.
     async fn lose(&mut self, source: Option<BoxError>) -> ManagerError {
         let (now, deadline) = (Some(Instant::now()), self.deadline());
@@ -234,7 +248,7 @@ impl RunningManager {
         self.end_of_term.send_replace(true);
         self.always.stop(now).await;
         within(now, std::mem::take(&mut self.running).drain()).await;
-        self.servers.stop(now).await;
+        self.stop_servers(now).await;
         let source = match source {
             Some(source) => Some(source),
             // An election that cannot reach the server may take long to return its error.

@@ -8,6 +8,21 @@ use metrics::{counter, histogram, with_local_recorder};
 use super::*;
 
 #[tokio::test(start_paused = true)]
+async fn whs_013_the_latency_of_webhooks_has_twelve_buckets() {
+    let (recorder, metrics) = Prometheus::recorder().unwrap();
+    with_local_recorder(&recorder, || {
+        histogram!("controller_runtime_webhook_latency_seconds", "webhook" => "/x").record(0.3);
+    });
+    metrics.upkeep();
+    let site = HealthSite { metrics: Some(Box::new(metrics.clone())), ..site(&Health::new()) };
+    let (_, text) = get(&site, "/metrics").await;
+    let buckets = text.lines().filter(|line| line.starts_with("controller_runtime_webhook_latency_seconds_bucket"));
+    let counts: Vec<_> = buckets.filter_map(|line| line.rsplit_once(' ')).map(|(_, count)| count).collect();
+    // From 10 ns by ten to 1,000 s, and the rest.
+    assert_eq!(counts, [["0"; 8].as_slice(), ["1"; 5].as_slice()].concat(), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn co_029_metrics_have_client_go_names_and_buckets() {
     let (recorder, metrics) = Prometheus::recorder().unwrap();
     with_local_recorder(&recorder, || {

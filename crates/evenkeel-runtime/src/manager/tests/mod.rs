@@ -138,6 +138,25 @@ async fn co_024_co_025_everything_starts_and_stops_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whs_010_webhooks_stop_before_the_probes_that_were_added_before_them() {
+    let (server, log) = (server().await, Log::default());
+    let manager = || {
+        let always = Manager::new(&server.client()).always("task", log.task("task", 1));
+        always.server("probes", log.task("probes", 1)).server("webhooks", log.task("webhooks", 5))
+    };
+    let running = start(manager());
+    settle().await;
+    log.take();
+    running.end().await.unwrap();
+    assert_eq!(log.take(), ["-task", "-webhooks", "-probes"]);
+    // Of servers that exceed the grace, the slow one is named.
+    let running = start(manager().grace(Duration::from_secs(3)));
+    settle().await;
+    let ManagerError::GraceExceeded { tasks, .. } = running.end().await.unwrap_err() else { panic!() };
+    assert_eq!(tasks, ["webhooks"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn co_024_without_an_election_elected_tasks_start_at_once() {
     let (server, log) = (server().await, Log::default());
     let running = start(full(&server, &log));
