@@ -8,7 +8,8 @@ use evenkeel_core::{ObjectKey, ResourceInfo, Status};
 
 /// Why a [`Lister`](super::Lister) returned no object, or no lister of a namespace.
 ///
-/// It converts into a [`Status`]: not found for an object that is not stored, a bad request otherwise.
+/// It converts into a [`Status`]: not found for an object that is not stored, service unavailable before the sync, a bad request
+/// otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LookupError {
@@ -21,6 +22,9 @@ pub enum LookupError {
     /// The namespace is not in the set of the informer, so that its store says nothing about it.
     #[error(transparent)]
     OutOfScope(OutOfScope),
+    /// The informer has not synced, so that its store says nothing about objects that it does not have.
+    #[error(transparent)]
+    NotSynced(NotSynced),
 }
 
 impl LookupError {
@@ -34,6 +38,7 @@ impl From<LookupError> for Status {
     fn from(error: LookupError) -> Self {
         match error {
             LookupError::NotFound(missing) => missing.into(),
+            LookupError::NotSynced(error) => Status::failure(503, Reason::SERVICE_UNAVAILABLE, error.to_string()),
             error => Status::failure(400, Reason::BAD_REQUEST, error.to_string()),
         }
     }
@@ -68,7 +73,20 @@ impl fmt::Display for Names<'_> {
     }
 }
 
-/// The store has no such object: it does not exist, or it is too new, or the informer has not synced.
+/// The informer has not synced: its store does not have the complete initial list yet.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "cannot read {}: informer {informer} has not synced; start it and wait for its sync",
+    qualified(resource.group(), resource.plural())
+)]
+pub struct NotSynced {
+    /// The requested kind.
+    pub resource: Arc<ResourceInfo>,
+    /// The name of the informer.
+    pub informer: String,
+}
+
+/// The store has no such object: it does not exist, or it is too new.
 ///
 /// The message is the server's, `deployments.apps "web" not found`, and converts into the same [`Status`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

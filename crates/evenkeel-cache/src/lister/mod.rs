@@ -1,6 +1,7 @@
 //! [`Lister`]: reads objects from the store of an informer.
 
 mod error;
+mod query;
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +9,9 @@ use std::sync::Arc;
 use evenkeel_core::{LabelSelector, Obj, ObjectKey, ResourceInfo, ResourceVersion};
 use kube_core::{ClusterResourceScope, Resource};
 
-pub use self::error::{EmptyNamespace, LookupError, NotFound, OutOfScope};
+pub use self::error::{EmptyNamespace, LookupError, NotFound, NotSynced, OutOfScope};
+pub use self::query::{ListQuery, SelectError};
+use crate::informer::WeakInformer;
 use crate::store::{NAMESPACE_INDEX, StoreStopped};
 use crate::{Indexer, SharedInformer};
 
@@ -23,10 +26,10 @@ use crate::{Indexer, SharedInformer};
 ///
 /// # Not guaranteed
 ///
-/// - That reads are complete before the informer [has synced](SharedInformer::has_synced): they return what is stored by then,
-///   which may be nothing.
+/// - That lists are complete before the informer [has synced](SharedInformer::has_synced): they return what is stored by then,
+///   which may be nothing. [`synced`](Self::synced) and [`require`](Self::require) return an error then.
 /// - That reads are as new as the server. [`at_least`](Self::at_least) waits until they include a write.
-/// - Any order of listed objects.
+/// - Any order of listed objects, except for informers of [several namespaces](crate::NamespaceSet): those are sorted by key.
 ///
 /// ```
 /// # async fn example(
@@ -57,6 +60,8 @@ use crate::{Indexer, SharedInformer};
 pub struct Lister<K> {
     indexer: Indexer<K>,
     info: Arc<ResourceInfo>,
+    /// The informer that writes the store; `None` for other stores.
+    informer: Option<WeakInformer<K>>,
 }
 
 /// Reads the objects of one kind in one namespace: see [`Lister::namespace`].
@@ -117,14 +122,14 @@ impl<K, T: ListerKey<K> + ?Sized> ListerKey<K> for &T {
 impl<K> SharedInformer<K> {
     /// Returns a lister of the informer's objects.
     pub fn lister(&self) -> Lister<K> {
-        Lister { indexer: self.indexer(), info: Arc::clone(self.resource()) }
+        Lister { indexer: self.indexer(), info: Arc::clone(self.resource()), informer: Some(self.downgrade()) }
     }
 }
 
 impl<K> Lister<K> {
     /// Returns a lister of any store, for tests of code that takes a lister.
     pub fn over(indexer: &Indexer<K>, info: &Arc<ResourceInfo>) -> Self {
-        Lister { indexer: indexer.clone(), info: Arc::clone(info) }
+        Lister { indexer: indexer.clone(), info: Arc::clone(info), informer: None }
     }
 
     /// Returns the object with this [`ObjectKey`], or with this name if the kind is cluster-scoped. `None` also for an object in a
@@ -137,7 +142,7 @@ impl<K> Lister<K> {
     ///
     /// # Errors
     /// [`LookupError::NotFound`], with kind and key, if it is not stored; [`LookupError::OutOfScope`] if its namespace is not in the
-    /// [set](crate::NamespaceSet) of the informer.
+    /// [set](crate::NamespaceSet) of the informer; [`LookupError::NotSynced`] if it is not stored and the informer has not synced.
     pub fn require(&self, key: impl ListerKey<K>) -> Result<Obj<K>, LookupError> {
         self.find(key.store_key())
     }
@@ -147,9 +152,34 @@ impl<K> Lister<K> {
             let namespace = key.split_once('/').map(|(namespace, _)| namespace);
             match namespace.and_then(|namespace| self.out_of_scope(namespace)) {
                 Some(error) => error,
-                None => LookupError::NotFound(NotFound::new(&self.info, key)),
+                None => match self.synced() {
+                    Ok(_) => LookupError::NotFound(NotFound::new(&self.info, key)),
+                    Err(error) => error,
+                },
             }
         })
+    }
+
+    /// Returns the lister if its reads are complete: the informer has synced. A lister of a store without an informer always is.
+    ///
+    /// ```
+    /// # fn example(pods: evenkeel_cache::Lister<k8s_openapi::api::core::v1::Pod>) -> Result<(), evenkeel_cache::lister::LookupError> {
+    /// println!("{} pods, and there are no others", pods.synced()?.list_all().len());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`LookupError::NotSynced`].
+    pub fn synced(&self) -> Result<&Self, LookupError> {
+        let informer = self.informer.as_ref().and_then(WeakInformer::upgrade);
+        match informer.filter(|informer| !informer.has_synced()) {
+            None => Ok(self),
+            Some(informer) => {
+                let (resource, informer) = (Arc::clone(&self.info), informer.name().to_owned());
+                Err(LookupError::NotSynced(NotSynced { resource, informer }))
+            }
+        }
     }
 
     /// Returns the error of a read in a namespace that is not in the set of the informer.
@@ -166,14 +196,27 @@ impl<K> Lister<K> {
         self.indexer.is_in_scope(key)
     }
 
-    /// Returns the objects whose labels match, in no particular order.
+    /// Returns the objects whose labels match, in no particular order; sorted by key for an informer of
+    /// [several namespaces](crate::NamespaceSet).
     pub fn list(&self, selector: &LabelSelector) -> Vec<Obj<K>> {
-        matching(self.indexer.snapshot().iter(), selector)
+        self.ordered(matching(self.indexer.snapshot().iter(), selector))
     }
 
-    /// Returns all objects, in no particular order.
+    /// Returns all objects, in no particular order; sorted by key for an informer of [several namespaces](crate::NamespaceSet).
     pub fn list_all(&self) -> Vec<Obj<K>> {
-        self.indexer.list()
+        self.ordered(self.indexer.list())
+    }
+
+    /// Sorts objects of several namespaces, which are listed and watched apart from each other.
+    fn ordered(&self, mut objects: Vec<Obj<K>>) -> Vec<Obj<K>> {
+        if self.has_several_namespaces() {
+            objects.sort_unstable_by(|left, right| left.key().cmp(right.key()));
+        }
+        objects
+    }
+
+    fn has_several_namespaces(&self) -> bool {
+        self.indexer.table().namespaces().is_some()
     }
 
     /// Returns a lister of one namespace. For a cluster-scoped kind it is empty.
@@ -225,7 +268,7 @@ impl<K> NamespaceLister<K> {
     ///
     /// # Errors
     /// [`LookupError::NotFound`], with kind and key, if it is not stored; [`LookupError::OutOfScope`] if the namespace has left the
-    /// [set](crate::NamespaceSet) of the informer.
+    /// [set](crate::NamespaceSet) of the informer; [`LookupError::NotSynced`] if it is not stored and the informer has not synced.
     pub fn require(&self, name: &str) -> Result<Obj<K>, LookupError> {
         self.lister.find(&self.key(name))
     }
@@ -264,7 +307,7 @@ fn matching<'a, K: 'a>(objects: impl Iterator<Item = &'a Obj<K>>, selector: &Lab
 
 impl<K> Clone for Lister<K> {
     fn clone(&self) -> Self {
-        Lister { indexer: self.indexer.clone(), info: Arc::clone(&self.info) }
+        Lister { indexer: self.indexer.clone(), info: Arc::clone(&self.info), informer: self.informer.clone() }
     }
 }
 

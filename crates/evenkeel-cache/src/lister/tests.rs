@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use evenkeel_core::{LabelSelector, Status, Untyped};
+use evenkeel_core::{FieldSelector, LabelSelector, Status, Untyped};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::json;
@@ -145,6 +145,89 @@ fn fac_014_the_message_of_a_missing_object_is_the_servers() {
     assert_eq!(typed.require(ObjectKey::namespaced("ns", "web")).unwrap_err().to_string(), spelled);
     assert_eq!(dynamic.namespace("ns").unwrap().require("web").unwrap_err().to_string(), spelled);
     assert_eq!(Status::from(typed.require(ObjectKey::namespaced("ns", "web")).unwrap_err()).message, spelled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn byo_007_reads_before_the_sync_are_an_error_of_their_own() {
+    let source = FakeSource::new(Arc::new(ResourceInfo::of::<Pod>()));
+    source.add(object(source.resource(), "ns", "a", "web")).unwrap();
+    let informer: SharedInformer<Pod> = SharedInformer::new(source.clone(), source.resource(), InformerOptions::new());
+    let (lister, key) = (informer.lister(), ObjectKey::namespaced("ns", "a"));
+    let error = lister.require(&key).unwrap_err();
+    assert_eq!(error.to_string(), "cannot read pods: informer pods has not synced; start it and wait for its sync");
+    assert!(!error.is_not_found());
+    assert_eq!(Status::from(error.clone()).code, 503);
+    assert_eq!(lister.synced().unwrap_err(), error);
+    assert_eq!(lister.namespace("ns").unwrap().require("a").unwrap_err(), error);
+    let running = informer.start();
+    informer.synced().await.unwrap();
+    assert_eq!(lister.synced().unwrap().list_all().len(), 1);
+    assert!(lister.require(&key).is_ok());
+    assert!(lister.require(ObjectKey::namespaced("ns", "b")).unwrap_err().is_not_found());
+    // What has synced once stays readable.
+    running.stop().await;
+    drop(informer);
+    assert!(lister.synced().is_ok() && lister.require(&key).is_ok());
+}
+
+fn on_nodes() -> Lister<Pod> {
+    let info = Arc::new(ResourceInfo::of::<Pod>());
+    let store = crate::Store::new([
+        Index::namespace(),
+        Index::field("spec.nodeName").unwrap(),
+        Index::field("status.phase").unwrap(),
+    ]);
+    for (namespace, name, node, phase) in [
+        ("ns", "a", "n1", "Running"),
+        ("ns", "b", "n1", "Pending"),
+        ("ns", "c", "n2", "Running"),
+        ("other", "a", "n1", "Running"),
+    ] {
+        let json = json!({
+            "metadata": {"namespace": namespace, "name": name, "labels": {"app": "web"}},
+            "spec": {"nodeName": node, "containers": []}, "status": {"phase": phase},
+        });
+        store.put(Obj::from_json(&info, serde_json::to_vec(&json).unwrap()).unwrap());
+    }
+    Lister::over(&store, &info)
+}
+
+#[test]
+fn byo_009_fields_are_selected_through_indexes() {
+    let lister = on_nodes();
+    let query = |fields: &str| ListQuery::new().fields(FieldSelector::parse(fields).unwrap());
+    let found = |query: ListQuery| {
+        let found = lister.select(&query).unwrap();
+        found.iter().map(|pod| pod.key().to_string()).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(found(query("spec.nodeName=n1")), ["ns/a", "ns/b", "other/a"]);
+    assert_eq!(found(query("spec.nodeName=n1,status.phase=Running")), ["ns/a", "other/a"]);
+    assert_eq!(found(query("spec.nodeName=n1,status.phase=Running").namespace("ns")), ["ns/a"]);
+    assert_eq!(found(query("metadata.name=a")), ["ns/a", "other/a"]);
+    assert_eq!(found(query("metadata.namespace=other,metadata.name=a")), ["other/a"]);
+    assert_eq!(found(query("metadata.namespace=other").namespace("ns")), [] as [&str; 0]);
+    assert_eq!(found(query("spec.nodeName=n3")), [] as [&str; 0]);
+    assert_eq!(found(ListQuery::new().labels(selector("app=web"))).len(), 4);
+    assert_eq!(found(query("spec.nodeName=n1").labels(selector("app!=web"))), [] as [&str; 0]);
+    assert_eq!(found(ListQuery::new().limit(2)).len(), 2);
+    assert_eq!(found(query("spec.nodeName=n1").limit(0)).len(), 0);
+}
+
+#[test]
+fn byo_009_other_comparisons_and_fields_without_an_index_are_errors() {
+    let lister = on_nodes();
+    let error = |fields: &str| {
+        lister.select(&ListQuery::new().fields(FieldSelector::parse(fields).unwrap())).unwrap_err().to_string()
+    };
+    assert_eq!(
+        error("spec.nodeName!=n1"),
+        "cannot read pods where spec.nodeName!=n1: non-exact field matches are not supported by the cache"
+    );
+    let missing =
+        "cannot read pods by spec.host: the store has no index of this name; add `Index::field(\"spec.host\")`";
+    assert_eq!(error("spec.host=x"), missing);
+    // Also if the first term selects nothing.
+    assert_eq!(error("spec.nodeName=none,spec.host=x"), missing);
 }
 
 #[tokio::test(start_paused = true)]

@@ -68,6 +68,16 @@ impl<K> Index<K> {
         }))
     }
 
+    /// Returns an index by the value at a path, named after the path, as [`by_path`](Self::by_path): for
+    /// [field selectors](crate::lister::ListQuery::fields).
+    ///
+    /// # Errors
+    ///
+    /// The path does not parse: see [`Obj::path`] for the grammar.
+    pub fn field(path: &str) -> Result<Self, PathError> {
+        Self::by_path(path, path)
+    }
+
     /// Returns the index [`NAMESPACE_INDEX`], by namespace: one value for each object, empty for cluster-scoped objects.
     pub fn namespace() -> Self {
         Self::new(NAMESPACE_INDEX, |object, values| values.push(object.key().namespace().unwrap_or_default()))

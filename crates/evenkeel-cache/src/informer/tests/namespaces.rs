@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use evenkeel_core::status::Reason;
-use evenkeel_core::{ObjectKey, ResourceVersion, Status};
+use evenkeel_core::{LabelSelector, ObjectKey, ResourceVersion, Status};
 use serde_json::json;
 
 use super::*;
 use crate::informer::{ConsistencyOutcome, OnForbidden, ReflectorPhase};
+use crate::lister::{ListQuery, LookupError, SelectError};
 use crate::source::ListerWatcher;
 use crate::store::Index;
 use crate::testing::Request;
@@ -114,6 +115,26 @@ async fn a_relist_of_one_namespace_replaces_its_objects_only() {
     assert_eq!(recorder.take_sorted(), ["add a/new@3", "missed a/gone@1"]);
     assert_eq!(stored(&informer), ["a/new@3", "b/y@1"]);
     assert_eq!(sources.lists("b"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn mns_004_lists_over_several_namespaces_are_sorted_by_key() {
+    let sources = Sources::default();
+    for name in ["z", "a", "m"] {
+        sources.add("b", name);
+        sources.add("a", name);
+    }
+    let informer = sources.informer(&NamespaceSet::new(["b", "a"]), options());
+    let _running = informer.start();
+    informer.synced().await.unwrap();
+    let lister = informer.lister();
+    let keys = |objects: Vec<Object>| objects.iter().map(|object| object.key().to_string()).collect::<Vec<_>>();
+    let sorted = ["a/a", "a/m", "a/z", "b/a", "b/m", "b/z"];
+    assert_eq!(keys(lister.list_all()), sorted);
+    assert_eq!(keys(lister.list(&LabelSelector::everything())), sorted);
+    assert_eq!(keys(lister.select(&ListQuery::new().limit(4)).unwrap()), sorted[..4]);
+    let outside = lister.select(&ListQuery::new().namespace("c")).unwrap_err();
+    assert!(matches!(outside, SelectError::Namespace(LookupError::OutOfScope(_))), "{outside}");
 }
 
 #[tokio::test(start_paused = true)]
