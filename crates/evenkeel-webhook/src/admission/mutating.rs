@@ -14,6 +14,8 @@ use crate::patch;
 
 /// The functions of a mutating hook. They run in the order in which they were added, each on what the one before has made, until
 /// one refuses. Fields that the type `K` does not have are left as they are.
+///
+/// Objects are decoded without `metadata.managedFields`, which are left as they are. [`AdmissionRequest::object`] has them.
 pub struct Mutating<K> {
     steps: Vec<Step<K>>,
 }
@@ -122,7 +124,8 @@ where
             Operation::Delete | Operation::Connect => return Ok(Verdict::allow().into()),
             Operation::Other(_) => return Err(ReviewFault::unknown_operation(request)),
         }
-        let before: K = request.object().map_err(ReviewFault::internal)?.ok_or_else(ReviewFault::no_content)?;
+        let before: K =
+            request.object_for_hook().map_err(ReviewFault::internal)?.ok_or_else(ReviewFault::no_content)?;
         let mut after = before.clone();
         let mut verdict = Verdict::allow();
         for step in &self.steps {

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::decode::{DecodeObjectError, decode};
+use super::decode::{DecodeObjectError, decode, decode_for_hook};
 use super::verdict::HookError;
 
 /// What a client of the API server wants to do with the object.
@@ -278,6 +278,16 @@ impl AdmissionRequest {
     /// If the options do not fit the type.
     pub fn options<T: DeserializeOwned>(&self) -> Result<Option<T>, DecodeObjectError> {
         self.parts.options.as_deref().map(|json| decode("options", json)).transpose()
+    }
+
+    /// Decodes the object for the functions of a hook, without `managedFields`.
+    pub(super) fn object_for_hook<T: DeserializeOwned>(&self) -> Result<Option<T>, DecodeObjectError> {
+        self.raw_object().map(|json| decode_for_hook("object", json)).transpose()
+    }
+
+    /// Decodes the stored object for the functions of a hook, without `managedFields`.
+    pub(super) fn old_object_for_hook<T: DeserializeOwned>(&self) -> Result<Option<T>, DecodeObjectError> {
+        self.raw_old_object().map(|json| decode_for_hook("oldObject", json)).transpose()
     }
 
     /// Returns the JSON of the object.
