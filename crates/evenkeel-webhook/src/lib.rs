@@ -54,6 +54,7 @@
 mod admission;
 #[cfg(feature = "certificates")]
 pub mod certificates;
+mod changed_members;
 mod configuration;
 mod conversion;
 mod patch;

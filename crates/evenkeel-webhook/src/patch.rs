@@ -8,12 +8,12 @@ mod tests;
 
 use evenkeel_core::difference::{ListPatch, json_patch, overlay};
 use serde::Serialize;
-use serde_json::Value;
+
+use crate::changed_members::ChangedMembers;
 
 /// Returns the JSON patch for a change of the typed object; `None` if the JSON is equal.
 pub(crate) fn of_change<K: Serialize>(raw: &[u8], before: &K, after: &K) -> Result<Option<Vec<u8>>, serde_json::Error> {
-    let (before, after) = (serde_json::to_value(before)?, serde_json::to_value(after)?);
-    let raw: Value = serde_json::from_slice(raw)?;
+    let ChangedMembers { raw, before, after } = ChangedMembers::find(raw, before, after)?;
     let mut result = raw.clone();
     overlay(&mut result, &before, after);
     let operations = json_patch(&raw, &result, ListPatch::Elements);
