@@ -19,6 +19,8 @@ use tokio::time::sleep;
 
 use super::authority::CertificateError;
 use super::secret::{RotationStep, SecretContent};
+use crate::configuration::apply_conversion;
+use crate::path::CONVERT_PATH;
 use crate::{ConfigurationError, WebhookServer, WebhookTarget};
 
 /// The pause after a failed request.
@@ -52,7 +54,7 @@ pub enum OwnCertificatesError {
 }
 
 /// Keeps the serving certificate of a webhook server in a Secret that all replicas share, renews it, and writes the webhook
-/// configurations with the authorities that verify it.
+/// configurations, and the conversions of definitions, with the authorities that verify it.
 ///
 /// ```no_run
 /// # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -84,7 +86,7 @@ pub enum OwnCertificatesError {
 ///
 /// In the namespace, [`role_rules`](Self::role_rules): `get`, `list`, `watch` and `update` of the one Secret, `create` of Secrets,
 /// `create` and `patch` of events. In the cluster, [`cluster_role_rules`](Self::cluster_role_rules): `get`, `patch` and `create`
-/// of the two configurations.
+/// of the two configurations, `get` and `patch` of the definitions whose kinds have conversions.
 pub struct OwnCertificates {
     client: Client,
     namespace: String,
@@ -137,14 +139,20 @@ impl OwnCertificates {
         ]
     }
 
-    /// Returns what the program may do in the cluster, for a ClusterRole.
-    pub fn cluster_role_rules(&self) -> Vec<PolicyRule> {
+    /// Returns what the program may do in the cluster with the hooks and conversions of this server, for a ClusterRole.
+    pub fn cluster_role_rules(&self, server: &WebhookServer) -> Vec<PolicyRule> {
         let group = "admissionregistration.k8s.io";
         let [mutating, validating] = self.target.configuration_names();
-        vec![
+        let mut rules = vec![
             rule(group, "mutatingwebhookconfigurations", &["get", "patch", "create"], &[&mutating]),
             rule(group, "validatingwebhookconfigurations", &["get", "patch", "create"], &[&validating]),
-        ]
+        ];
+        let definitions = server.converted_definitions();
+        if !definitions.is_empty() {
+            let names: Vec<&str> = definitions.iter().map(String::as_str).collect();
+            rules.push(rule("apiextensions.k8s.io", "customresourcedefinitions", &["get", "patch"], &names));
+        }
+        rules
     }
 
     /// Keeps Secret, pair and configurations current until `shutdown` resolves. Failed requests are logged and repeated.
@@ -263,14 +271,19 @@ impl OwnCertificates {
         Ok(RETRY)
     }
 
-    /// Writes the configurations, once the server listens with the pair. Returns whether they have the bundle.
+    /// Writes the configurations and conversions, once the server listens with the pair. Returns whether all have the bundle.
     async fn publish(&self, server: &WebhookServer, content: &SecretContent) -> Result<bool, OwnCertificatesError> {
         if !server.is_listening() {
             return Ok(false);
         }
         let target = self.target.clone().ca_bundle(content.bundle());
         server.configurations(&target)?.apply(&self.client).await?;
-        Ok(true)
+        let mut is_published = true;
+        for definition in server.converted_definitions() {
+            let conversion = target.conversion(CONVERT_PATH)?;
+            is_published &= apply_conversion(&self.client, &definition, &target, conversion).await?;
+        }
+        Ok(is_published)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Certificates as clients see them.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,17 +14,20 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::secret::{RotationStep, SecretContent};
 use super::*;
-use crate::{Hook, RunningWebhookServer, WebhookServer};
+use crate::{Conversion, Hook, RunningWebhookServer, WebhookServer};
 
 const NAMES: [&str; 2] = ["hooks.system.svc", "hooks.system.svc.cluster.local"];
 
@@ -155,6 +159,7 @@ fn a_certificate_of_a_replica_whose_clock_is_behind_is_not_issued_again() {
 /// A replica: its server, and the task that keeps its certificates.
 struct Replica {
     slot: evenkeel_runtime::tls::CurrentPair,
+    rules: Vec<PolicyRule>,
     _running: RunningWebhookServer,
 }
 
@@ -167,13 +172,15 @@ async fn replica(
     let slot = certificates.slot().clone();
     let server = WebhookServer::builder()
         .hook(Hook::validating::<ConfigMap>().on_create(|_, _| async { Ok(()) }))
+        .conversion(Conversion::hub::<Foo>(&["v1"]))
         .certificate(&slot)
         .address("127.0.0.1:0")
         .build()
         .unwrap();
     let running = server.start().await.unwrap();
+    let rules = [certificates.role_rules(), certificates.cluster_role_rules(&server)].concat();
     tasks.spawn(async move { certificates.run(server, std::future::pending()).await.unwrap() });
-    Replica { slot, _running: running }
+    Replica { slot, rules, _running: running }
 }
 
 /// Returns the time as a function of tokio's clock, from this time on, and what is added to it, in days.
@@ -194,6 +201,73 @@ async fn published(client: &Client) -> Vec<u8> {
     let found = client.api::<ValidatingWebhookConfiguration>().get("shop-validating").await.unwrap();
     let found = found.typed().unwrap();
     found.webhooks.as_ref().unwrap()[0].client_config.ca_bundle.as_ref().unwrap().0.clone()
+}
+
+/// A kind whose conversions are served. No object of it is read.
+#[derive(Serialize, Deserialize)]
+struct Foo(ObjectMeta);
+
+impl kube_core::Resource for Foo {
+    type DynamicType = ();
+    type Scope = k8s_openapi::NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Foo".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "example.com".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "foos".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.0
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.0
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn reg_008_a_definition_has_the_conversion_and_the_bundle_as_soon_as_it_exists() {
+    let api = api_server().await;
+    let client = api.client();
+    let (mut tasks, (clock, _)) = (JoinSet::new(), clock(now()));
+    let _replica = replica(&client, &mut tasks, clock).await;
+    sleep(Duration::from_secs(10)).await;
+    let schema = serde_json::json!({"openAPIV3Schema": {"type": "object"}});
+    let definition = serde_json::json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "foos.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"kind": "Foo", "plural": "foos"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+        },
+    });
+    let definitions = client.api::<CustomResourceDefinition>();
+    let definition: CustomResourceDefinition = serde_json::from_value(definition).unwrap();
+    definitions.apply("foos.example.com", "program", &definition).await.unwrap();
+    sleep(Duration::from_secs(10)).await;
+    let conversion =
+        async || definitions.get("foos.example.com").await.unwrap().typed().unwrap().spec.conversion.clone();
+    let written = conversion().await.unwrap();
+    let target = written.webhook.as_ref().unwrap().client_config.as_ref().unwrap();
+    assert_eq!(written.strategy, "Webhook");
+    assert_eq!(target.service.as_ref().unwrap().path.as_deref(), Some("/convert"));
+    assert_eq!(target.ca_bundle.as_ref().unwrap().0, published(&client).await);
+
+    // The program applies its definition again, which has no conversion.
+    definitions.apply("foos.example.com", "program", &definition).force().await.unwrap();
+    assert_eq!(conversion().await, Some(written));
+    tasks.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -314,9 +388,8 @@ async fn rot_007_the_task_needs_exactly_the_rules_that_it_states() {
     let api = api_server().await;
     let client = api.client();
     let (mut tasks, (clock, days)) = (JoinSet::new(), clock(now()));
-    let stated = OwnCertificates::new(&client, "shop", "system", "hooks");
     let before = api.requests().len();
-    let _replica = replica(&client, &mut tasks, clock.clone()).await;
+    let replica = replica(&client, &mut tasks, clock.clone()).await;
     sleep(Duration::from_secs(10)).await;
     let secrets = client.api::<Secret>().namespace("system");
     for _ in 0..3 {
@@ -330,7 +403,7 @@ async fn rot_007_the_task_needs_exactly_the_rules_that_it_states() {
     sleep(Duration::from_secs(2 * 60 * 60)).await;
     tasks.shutdown().await;
 
-    let rules = [stated.role_rules(), stated.cluster_role_rules()].concat();
+    let rules = replica.rules;
     let mut used = BTreeSet::new();
     for request in &api.requests()[before..] {
         let mut target = request.target();
@@ -351,9 +424,12 @@ async fn rot_007_the_task_needs_exactly_the_rules_that_it_states() {
             used.insert((rule, verb.to_owned()));
         }
     }
-    // There are no mutating hooks here, so that their configuration is only looked up. Servers without streamed lists need `list`.
+    // There are no mutating hooks and no definition here, so that these are only looked up. Servers without streamed lists need `list`.
+    let is_absent = |resource: &String| {
+        ["mutatingwebhookconfigurations", "customresourcedefinitions"].contains(&resource.as_str())
+    };
     let is_needed = |rule: &PolicyRule, verb: &str| {
-        verb == "get" || verb != "list" && rule.resources != Some(vec!["mutatingwebhookconfigurations".to_owned()])
+        verb == "get" || verb != "list" && !rule.resources.iter().flatten().any(is_absent)
     };
     used.retain(|(_, verb)| verb != "list");
     let stated = rules.iter().enumerate().flat_map(|(index, rule)| {

@@ -4,6 +4,14 @@ use evenkeel_client::{Client, Error};
 use k8s_openapi::ClusterResourceScope;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use kube_core::{Resource, ResourceExt};
+#[cfg(feature = "certificates")]
+use {
+    super::WebhookTarget,
+    evenkeel_client::apply,
+    k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+        CustomResourceConversion, CustomResourceDefinition,
+    },
+};
 
 use super::Configurations;
 
@@ -21,7 +29,7 @@ impl Configurations {
     /// # Errors
     /// If a request fails. It is safe to try again.
     pub async fn apply(mut self, client: &Client) -> Result<(), Error> {
-        let manager = format!("{}-webhooks", self.program);
+        let manager = field_manager(&self.program);
 
         let name = self.mutating.name_any();
         let webhooks = self.mutating.webhooks.get_or_insert_default();
@@ -44,6 +52,36 @@ impl Configurations {
         }
         Ok(())
     }
+}
+
+/// Writes `spec.conversion` of a definition (server-side apply), with the field manager of the configurations. Returns false if
+/// there is no such definition.
+#[cfg(feature = "certificates")]
+pub(crate) async fn apply_conversion(
+    client: &Client,
+    definition: &str,
+    target: &WebhookTarget,
+    mut conversion: CustomResourceConversion,
+) -> Result<bool, Error> {
+    match look_up::<CustomResourceDefinition>(client, definition).await? {
+        // It would be a definition without a kind.
+        Existing::No => return Ok(false),
+        Existing::Plain => {}
+        Existing::Injected => {
+            let webhook = conversion.webhook.as_mut();
+            if let Some(target) = webhook.and_then(|webhook| webhook.client_config.as_mut()) {
+                target.ca_bundle = None;
+            }
+        }
+    }
+    let fields = apply!(CustomResourceDefinition { spec: { conversion } });
+    let manager = field_manager(&target.program);
+    client.api::<CustomResourceDefinition>().apply(definition, &manager, &fields).force().await?;
+    Ok(true)
+}
+
+fn field_manager(program: &str) -> String {
+    format!("{program}-webhooks")
 }
 
 /// Whether a configuration exists, and whether another program sets its `caBundle`.

@@ -17,6 +17,8 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement, ObjectMeta};
 
+#[cfg(feature = "certificates")]
+pub(crate) use apply::apply_conversion;
 pub use error::ConfigurationError;
 pub(crate) use settings::EntrySettings;
 pub use settings::FailurePolicy;

@@ -57,6 +57,13 @@ impl Conversions {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Returns the names of the definitions of all kinds with conversions.
+    #[cfg(feature = "certificates")]
+    pub(crate) fn definitions(&self) -> Vec<String> {
+        let converters = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        converters.values().map(|converter| converter.definition()).collect()
+    }
+
     /// Answers a review.
     pub(crate) async fn respond(&self, body: &Bytes) -> Response<Bytes> {
         let Some(review) = ConversionReview::parse(body) else { return status(StatusCode::BAD_REQUEST) };

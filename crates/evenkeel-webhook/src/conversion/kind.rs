@@ -41,6 +41,8 @@ type Reencode = Box<dyn Fn(&[u8]) -> Result<Value, BoxError> + Send + Sync>;
 pub struct Conversion<H> {
     group: String,
     kind: String,
+    #[cfg(feature = "certificates")]
+    plural: String,
     hub: String,
     /// The versions of the kind.
     versions: Vec<String>,
@@ -101,6 +103,8 @@ impl Conversion<()> {
         Conversion {
             group: H::group(&names).into(),
             kind: H::kind(&names).into(),
+            #[cfg(feature = "certificates")]
+            plural: H::plural(&names).into(),
             hub: H::version(&names).into(),
             versions: versions.iter().map(|version| (*version).to_owned()).collect(),
             spokes: Vec::new(),
@@ -200,6 +204,10 @@ pub(crate) trait KindConverter: Send + Sync {
 
     /// Returns the version of the hub, and the others.
     fn hub_and_spokes(&self) -> (&str, Vec<&str>);
+
+    /// Returns the name of the CustomResourceDefinition.
+    #[cfg(feature = "certificates")]
+    fn definition(&self) -> String;
 }
 
 impl<H: 'static> KindConverter for Conversion<H> {
@@ -248,6 +256,11 @@ impl<H: 'static> KindConverter for Conversion<H> {
 
     fn hub_and_spokes(&self) -> (&str, Vec<&str>) {
         (&self.hub, self.spokes.iter().map(|spoke| &*spoke.version).collect())
+    }
+
+    #[cfg(feature = "certificates")]
+    fn definition(&self) -> String {
+        format!("{}.{}", self.plural, self.group)
     }
 }
 

@@ -208,6 +208,12 @@ impl WebhookServer {
         &self.shared.conversions
     }
 
+    /// Returns the names of the definitions whose kinds have conversions.
+    #[cfg(feature = "certificates")]
+    pub(crate) fn converted_definitions(&self) -> Vec<String> {
+        self.shared.conversions.definitions()
+    }
+
     /// Returns whether the server listens.
     #[cfg(feature = "certificates")]
     pub(crate) fn is_listening(&self) -> bool {
