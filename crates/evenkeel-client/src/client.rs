@@ -3,7 +3,10 @@
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::fmt;
+use std::future::{Ready, ready};
+use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::task::{Context, Poll};
 
 use evenkeel_core::ResourceInfo;
 use evenkeel_core::StaticScope;
@@ -13,6 +16,7 @@ use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use crate::access::AccessRecorder;
 use crate::api::{FieldValidation, RepeatedWrites};
 use crate::auth::{Credentials, ExecCredentials, oidc_refresher};
 use crate::config::{Auth, Config, ConfigError, ServerUrl, Tls};
@@ -32,6 +36,7 @@ pub struct Client {
     inner: Arc<ClientInner>,
     write_observers: WriteObservers,
     write_defaults: Option<Arc<WriteDefaults>>,
+    access_recorder: Option<AccessRecorder>,
 }
 
 struct ClientInner {
@@ -46,6 +51,24 @@ struct ClientInner {
     /// The descriptions of the kinds in use, shared with their cache of decoded objects. Grows with the number of Rust
     /// types that are used as kinds.
     kinds: RwLock<HashMap<TypeId, Arc<ResourceInfo>>>,
+}
+
+/// The service of a client without a server.
+#[derive(Clone, Copy)]
+struct NoServer;
+
+impl Service<http::Request<Body>> for NoServer {
+    type Response = http::Response<Body>;
+    type Error = io::Error;
+    type Future = Ready<Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: http::Request<Body>) -> Self::Future {
+        ready(Err(io::Error::new(io::ErrorKind::NotConnected, "this client has no server")))
+    }
 }
 
 /// Builds a [`Client`].
@@ -184,6 +207,12 @@ impl Client {
         Client::assemble(Config::new(ServerUrl::in_process()), Transport::new(service), credentials, None)
     }
 
+    /// Creates a client without a server: every request fails. For code that takes a client and sends nothing, such as the
+    /// description of a program.
+    pub fn disconnected() -> Self {
+        Client::from_service(NoServer)
+    }
+
     fn assemble(
         config: Config,
         transport: Transport,
@@ -206,6 +235,7 @@ impl Client {
             }),
             write_observers: WriteObservers::default(),
             write_defaults: None,
+            access_recorder: None,
         }
     }
 
@@ -278,6 +308,16 @@ impl Client {
     /// Returns whether nothing that the client writes is stored: see [`dry_run`](Self::dry_run).
     pub fn is_dry_run(&self) -> bool {
         self.write_defaults().is_some_and(|defaults| defaults.dry_run)
+    }
+
+    /// Returns a client whose requests are noted by this recorder, instead of the one that this client has. It shares everything
+    /// else with this client. For tests: see [`access`](crate::access).
+    pub fn with_access_recorder(&self, recorder: &AccessRecorder) -> Client {
+        Client { access_recorder: Some(recorder.clone()), ..self.clone() }
+    }
+
+    pub(crate) fn access_recorder(&self) -> Option<&AccessRecorder> {
+        self.access_recorder.as_ref()
     }
 
     pub(crate) fn write_observers(&self) -> &WriteObservers {

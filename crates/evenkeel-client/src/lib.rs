@@ -25,6 +25,7 @@
 //! - `certificates` (feature `certificates`): client certificates that renew themselves.
 //! - [`discovery`]: groups, resources, names and schemas.
 //! - [`managed_fields`]: the fields that a manager applied, and the upgrade from client-side apply.
+//! - [`access`]: what a program uses of the API, and the roles that allow it.
 //! - Helpers around requests: [`retry`](mod@retry), [`wait`], [`watch`], [`paging`] and [`manifest`].
 //!
 //! # Guarantees
@@ -52,6 +53,7 @@
 #[cfg(all(feature = "certificates", not(any(feature = "ring", feature = "aws-lc-rs"))))]
 compile_error!("the feature `certificates` generates keys: enable the feature `ring` or `aws-lc-rs` as well");
 
+pub mod access;
 pub mod api;
 pub mod auth;
 #[cfg(feature = "certificates")]

@@ -42,6 +42,7 @@ mod tests;
 
 use evenkeel_core::{ResourceInfo, StaticScope};
 use kube_core::Resource;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -113,6 +114,14 @@ pub enum ManifestError {
         /// Why.
         source: serde_json::Error,
     },
+    /// An object cannot be written.
+    #[error("document {document} cannot be written: {problem}")]
+    Encode {
+        /// The number of the document, from 1.
+        document: usize,
+        /// Why.
+        problem: String,
+    },
 }
 
 /// Returns the objects of a manifest in their order: documents in YAML, separated by `---`, or in JSON, one after the
@@ -166,6 +175,31 @@ fn flatten(
             Ok(())
         }
     }
+}
+
+/// Writes objects as documents in YAML, separated by `---`. Members are sorted, so that equal objects give equal texts.
+/// [`parse`] reads them as they were.
+///
+/// # Errors
+/// An object has no form in YAML, such as a map whose keys are not text.
+pub fn to_yaml<T: Serialize>(objects: impl IntoIterator<Item = T>) -> Result<String, ManifestError> {
+    let mut text = String::new();
+    for (index, object) in objects.into_iter().enumerate() {
+        let document = index + 1;
+        let failed = |problem: String| ManifestError::Encode { document, problem };
+        // Through a value, whose members are sorted.
+        let value = serde_json::to_value(object).map_err(|error| failed(error.to_string()))?;
+        let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+        let yaml = serde_saphyr::to_string_with_options(&value, options).map_err(|error| failed(error.to_string()))?;
+        if index > 0 {
+            text.push_str("---\n");
+        }
+        text.push_str(&yaml);
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+    Ok(text)
 }
 
 impl ManifestObject {

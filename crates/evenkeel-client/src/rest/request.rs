@@ -31,6 +31,7 @@ use super::type_meta::type_meta;
 use super::url_template::UrlTemplate;
 use super::warnings::WarningHandler;
 use super::write_defaults::WriteRequest;
+use crate::access::Access;
 use crate::auth::is_secret;
 use crate::client::Client;
 use crate::error::{Error, RequestName};
@@ -403,10 +404,16 @@ impl Request {
         retry.max_retries = self.max_retries.unwrap_or(retry.max_retries);
         let retries = Retries::new(&retry, mode, self.name.method(), self.payload.is_replayable());
         let negotiation = if self.uses_json() { self.negotiation.in_json() } else { self.negotiation };
-        Execution {
+        let uri = self.uri(limit.filter(|_| mode == ResponseMode::Whole && !self.proxied))?;
+        // Noted before it is sent, because it may be dropped before it is answered.
+        let recorded = self.client.access_recorder().map(|recorder| (recorder, self.access(mode)));
+        if let Some((recorder, access)) = &recorded {
+            recorder.record(access);
+        }
+        let outcome = Execution {
             client: &self.client,
             request: &self.name,
-            uri: self.uri(limit.filter(|_| mode == ResponseMode::Whole && !self.proxied))?,
+            uri,
             headers: &self.headers,
             payload: &self.payload,
             reader: self.reader(negotiation.accept),
@@ -416,7 +423,21 @@ impl Request {
             state: ExecutionState::new(retries, limit),
         }
         .run()
-        .await
+        .await;
+        if let (Some((recorder, access)), Ok(unread)) = (&recorded, &outcome)
+            && unread.response.status() == StatusCode::CREATED
+        {
+            recorder.record_created(access);
+        }
+        outcome
+    }
+
+    /// Returns what the request uses of the API.
+    fn access(&self, mode: ResponseMode) -> Access {
+        let path = self.name.path();
+        let path = path.strip_prefix(self.client.config().server.base_path()).unwrap_or(path);
+        let is_watch = mode == ResponseMode::Watch || matches!(self.query.get("watch"), Some("true" | "1"));
+        Access::of_request(self.name.method(), path, &self.query, is_watch)
     }
 
     fn uri(&self, limit: Option<Duration>) -> Result<Uri, RequestError> {

@@ -1,6 +1,7 @@
 //! The client as a program uses it, mostly against an API server in this process. One program: each further one costs a link.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is a finding")]
 
+mod access_recorder;
 mod answers;
 mod api;
 mod certificates;
