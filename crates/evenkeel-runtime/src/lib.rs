@@ -35,6 +35,7 @@
 //! - [`health`]: liveness, readiness, metrics and diagnostics over HTTP.
 //! - [`inspect`]: a web page that shows informers and queues live.
 //! - [`helpers`]: finalizers, owner references, conditions, and writes of differences.
+//! - [`manifests`]: the manifests of a program, made from code.
 //! - [`testing`]: waits for the effects of a controller.
 //! - [`tls`]: TLS of servers, with certificates that are reloaded.
 //!
@@ -65,6 +66,7 @@ pub mod inspect;
 #[cfg(feature = "internals")]
 pub mod internals;
 pub mod manager;
+pub mod manifests;
 #[cfg_attr(not(feature = "internals"), allow(unreachable_pub))]
 mod panic_guard;
 mod secure;

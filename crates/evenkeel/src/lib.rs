@@ -95,6 +95,7 @@
 //! | [`health`] | probes, metrics and diagnostics over HTTP | controller-runtime's `healthz`, `metrics` |
 //! | [`inspect`] | a web page that shows informers and queues live | |
 //! | [`helpers`] | finalizers, owners, conditions, create or update | controller-runtime's `controllerutil` |
+//! | [`manifests`] | the manifests of a program, made from code | controller-gen, kubebuilder's `config/` |
 //! | [`testing`] | waiting for the effects of a controller in tests | |
 //! | [`tls`] | TLS of servers, with certificates that are reloaded | controller-runtime's `certwatcher` |
 //! | `webhook` | admission and conversion webhooks (feature `webhooks`) | controller-runtime's `webhook` |
@@ -129,7 +130,9 @@ pub use evenkeel_cache as cache;
 pub use evenkeel_client as client;
 pub use evenkeel_core as core;
 pub use evenkeel_queue as queue;
-pub use evenkeel_runtime::{controller, election, enqueue, events, health, helpers, inspect, manager, testing, tls};
+pub use evenkeel_runtime::{
+    controller, election, enqueue, events, health, helpers, inspect, manager, manifests, testing, tls,
+};
 
 #[cfg(feature = "apiserver")]
 pub use evenkeel_apiserver as apiserver;

@@ -15,6 +15,7 @@ pub mod metrics;
 mod next;
 mod observed_writes;
 mod parked_keys;
+mod permissions;
 pub mod predicate;
 mod reconcile_error;
 mod reconciler;
@@ -61,6 +62,7 @@ pub use self::trigger::Trigger;
 use self::context::ControllerShared;
 use self::history::{DiagnosticsEntry, History};
 use self::metrics::ControllerMetrics;
+use self::permissions::WatchedResource;
 use self::predicate::Predicate;
 use self::references::ReferenceIndex;
 use self::source::ControllerAssembly;
@@ -153,6 +155,8 @@ pub struct Controller<K> {
     name: Option<String>,
     primary: Source<K>,
     sources: Vec<AttachSource>,
+    /// The kinds of the sources, for the permissions.
+    watched: Vec<WatchedResource>,
     triggers: Vec<Trigger>,
     scope: WatchScope,
     select: SelectOwnKind,
@@ -197,6 +201,7 @@ impl<K: 'static> Controller<K> {
             name: None,
             primary: source.primary(),
             sources: Vec::new(),
+            watched: Vec::new(),
             triggers: Vec::new(),
             scope: WatchScope::default(),
             select,
@@ -338,6 +343,7 @@ impl<K: 'static> Controller<K> {
 
     /// Watches another kind, configured by a [`Source`].
     pub fn source<T: 'static>(mut self, source: Source<T>) -> Self {
+        self.watched.push(source.watched());
         self.sources.push(Box::new(move |assembly| source.attach(assembly)));
         self
     }

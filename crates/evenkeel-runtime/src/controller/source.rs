@@ -14,6 +14,7 @@ use kube_core::Resource;
 use super::deletion_waiters::DeletionWaiters;
 use super::error::ControllerError;
 use super::history::{EnqueueReason, History};
+use super::permissions::WatchedResource;
 use super::predicate::Predicate;
 use super::references::ReferenceIndex;
 use super::watched_kind::WatchedKind;
@@ -50,7 +51,7 @@ pub struct Source<T> {
     predicates: Vec<Box<dyn Predicate<T>>>,
     /// Functions that see every event before the predicates.
     observers: Vec<EventObserver<T>>,
-    is_namespaced: bool,
+    resource: Arc<ResourceInfo>,
 }
 
 type EventObserver<T> = Box<dyn FnMut(&Event<T>) + Send>;
@@ -79,38 +80,41 @@ enum SourceRole<T> {
 impl<T: StaticKind> Source<T> {
     /// Watches the objects of kind `T`.
     pub fn of() -> Self {
-        Source::new(<T::Scope as StaticScope>::NAMESPACED, |informers| informers.of::<T>())
+        Source::new(Arc::new(ResourceInfo::of::<T>()), |informers| informers.of::<T>())
     }
 }
 
 impl Source<PartialObjectMetadata> {
     /// Watches the metadata of the objects of kind `T`. The rest is neither requested nor cached.
     pub fn metadata<T: StaticKind>() -> Self {
-        Source::new(<T::Scope as StaticScope>::NAMESPACED, |informers| informers.metadata::<T>())
+        Source::new(Arc::new(ResourceInfo::of::<T>()), |informers| informers.metadata::<T>())
     }
 
     /// Watches the metadata of the objects of a kind that is known only at run time.
     pub fn metadata_of(info: &Arc<ResourceInfo>) -> Self {
-        let info = Arc::clone(info);
-        Source::new(info.namespaced(), move |informers| informers.metadata_of(&info))
+        let of = Arc::clone(info);
+        Source::new(Arc::clone(info), move |informers| informers.metadata_of(&of))
     }
 }
 
 impl Source<Unstructured> {
     /// Watches the objects of a kind that is known only at run time.
     pub fn dynamic(info: &Arc<ResourceInfo>) -> Self {
-        let info = Arc::clone(info);
-        Source::new(info.namespaced(), move |informers| informers.dynamic(&info))
+        let of = Arc::clone(info);
+        Source::new(Arc::clone(info), move |informers| informers.dynamic(&of))
     }
 }
 
 impl<T: 'static> Source<T> {
-    fn new(is_namespaced: bool, informer: impl FnOnce(&InformerFactory) -> SharedInformer<T> + Send + 'static) -> Self {
-        Source::over(SourceInformer::OfFactory(Box::new(informer)), is_namespaced)
+    fn new(
+        resource: Arc<ResourceInfo>,
+        informer: impl FnOnce(&InformerFactory) -> SharedInformer<T> + Send + 'static,
+    ) -> Self {
+        Source::over(SourceInformer::OfFactory(Box::new(informer)), resource)
     }
 
-    fn over(informer: SourceInformer<T>, is_namespaced: bool) -> Self {
-        Source { informer, role: SourceRole::Read, predicates: Vec::new(), observers: Vec::new(), is_namespaced }
+    fn over(informer: SourceInformer<T>, resource: Arc<ResourceInfo>) -> Self {
+        Source { informer, role: SourceRole::Read, predicates: Vec::new(), observers: Vec::new(), resource }
     }
 
     /// Watches the objects of an informer of your own: with another source, other options, or of another client. Namespace, selectors
@@ -119,12 +123,18 @@ impl<T: 'static> Source<T> {
     /// The controller starts the informer if it has not been started, and stops it then. If the controller has several informers of
     /// one kind, [`Context::lister`](super::Context::lister) reads the first one.
     pub fn informer(informer: &SharedInformer<T>) -> Self {
-        Source::over(SourceInformer::OfUser(informer.clone()), informer.resource().namespaced())
+        Source::over(SourceInformer::OfUser(informer.clone()), Arc::clone(informer.resource()))
     }
 
     /// Returns whether the kind is namespaced.
     pub(super) fn is_namespaced(&self) -> bool {
-        self.is_namespaced
+        self.resource.namespaced()
+    }
+
+    /// Returns the kind, and whether an owner of the controller's kind is enqueued.
+    pub(super) fn watched(&self) -> WatchedResource {
+        let is_owned = matches!(self.role, SourceRole::Owned { .. });
+        WatchedResource { resource: Arc::clone(&self.resource), is_owned }
     }
 
     /// Calls a function with every event, before the predicates.
