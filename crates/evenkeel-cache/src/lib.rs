@@ -102,7 +102,7 @@ pub use event::{Deleted, Event};
 #[cfg(feature = "client")]
 pub use factory::InformerFactory;
 pub use handler::{Delivery, Filter, Handler, HandlerFuncs, HandlerOptions, OnPanic};
-pub use informer::{InformerOptions, Registration, RunningInformers, SharedInformer, Subscription};
+pub use informer::{InformerHold, InformerOptions, Registration, RunningInformers, SharedInformer, Subscription};
 pub use lister::{Lister, ListerKey, NamespaceLister};
 pub use namespaces::NamespaceSet;
 pub use source::ListerWatcher;

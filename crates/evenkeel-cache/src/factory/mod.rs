@@ -43,6 +43,7 @@ use crate::{HandlerOptions, Lister, NamespaceSet, SharedInformer, View};
 /// - An informer starts once. When it has stopped, its store keeps its contents.
 /// - A second [`start`](Self::start) starts the informers that were requested since the first, and returns a handle of those.
 /// - If the informer of a kind has stopped, the next request of that kind creates another one, which has to be started.
+/// - Users that come and go [hold](SharedInformer::hold) their informers instead of starting all of them.
 ///
 /// ```
 /// # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -97,6 +98,29 @@ impl InformerFactory {
         self.informer(Key::Dynamic(Arc::clone(info)), || Arc::clone(info)).cast()
     }
 
+    /// Returns the informer of a kind as a server serves it, with the names and the scope that discovery returned: they may differ
+    /// from those of the Rust type. The same one as [`of`](Self::of) if they do not. Options of the kind apply.
+    pub fn served<K>(&self, info: &Arc<ResourceInfo>) -> SharedInformer<K>
+    where
+        K: Resource + 'static,
+        K::DynamicType: Default,
+        K::Scope: StaticScope,
+    {
+        if **info == *self.inner.client.resource::<K>() {
+            return self.of::<K>();
+        }
+        self.informer(Key::Served(TypeId::of::<K>(), Arc::clone(info)), || Arc::clone(info)).cast()
+    }
+
+    /// Returns the informer of all CustomResourceDefinitions, without their schemas, the same one every time. Selectors, namespaces
+    /// and options of the factory do not apply to it. Programs that wait for a kind to be installed share it; most
+    /// [hold](SharedInformer::hold) it.
+    pub fn definitions(&self) -> SharedInformer<Unstructured> {
+        let FactoryInner { client, settings, registry } = &*self.inner;
+        let key = (Key::Definitions, InformerScope::default());
+        registry.get(&key).unwrap_or_else(|| registry.add(key, settings.definitions(client))).cast()
+    }
+
     /// Returns the informer of the metadata of a kind, the same one every time. Only metadata is sent and stored.
     pub fn metadata<K>(&self) -> SharedInformer<PartialObjectMetadata>
     where
@@ -145,7 +169,7 @@ impl InformerFactory {
     }
 
     /// Starts the informers that have not been started, in tasks of the current runtime, and returns at once. Dropping the
-    /// returned handle stops them.
+    /// returned handle stops them. Informers that are [held](SharedInformer::hold) are started by their holds.
     ///
     /// # Panics
     /// Outside of a tokio runtime.

@@ -13,6 +13,7 @@ use super::kind_options::{KindOptions, Selection};
 use super::registry::{InformerScope, Key};
 use crate::namespaces::Scope;
 use crate::source::{ApiSource, ListerWatcher};
+use crate::transform::drop_paths;
 use crate::{NamespaceSet, SharedInformer};
 
 /// The options of all informers of a factory, and of single kinds.
@@ -36,9 +37,15 @@ impl Settings {
         self.kinds.insert(key, configure(options.cast()).cast());
     }
 
+    /// Returns the options that are set for a kind: those of exactly this key, or of the kind as it was served when they were set.
+    fn own(&self, key: &Key) -> Option<&KindOptions<Untyped>> {
+        let of_kind = || self.kinds.iter().find(|(own, _)| own.configures(key)).map(|(_, options)| options);
+        self.kinds.get(key).or_else(of_kind)
+    }
+
     /// Returns the options of an informer.
     pub(super) fn options(&self, key: &Key) -> KindOptions<Untyped> {
-        self.kinds.get(key).cloned().unwrap_or_default().or(&self.all)
+        self.own(key).cloned().unwrap_or_default().or(&self.all)
     }
 
     /// Returns the objects that an informer lists, with selectors in one form, and the set of namespaces unless the informer has one
@@ -74,7 +81,7 @@ impl Settings {
             api = api.namespace(namespace);
         }
         // Kinds that are only known at run time are JSON, as with `Client::dynamic`.
-        let own = matches!(key, Key::Dynamic(_)).then_some(Wire::Json);
+        let own = matches!(key, Key::Dynamic(_) | Key::Definitions).then_some(Wire::Json);
         if let Some(wire) = wire.or(own) {
             api = api.wire(wire);
         }
@@ -108,8 +115,7 @@ impl Settings {
 
     /// Returns why the options of a kind cannot be used.
     fn contradiction(&self, key: &Key, info: &ResourceInfo) -> Option<String> {
-        let namespace =
-            self.kinds.get(key)?.selection.namespace.as_deref().filter(|namespace| !namespace.is_empty())?;
+        let namespace = self.own(key)?.selection.namespace.as_deref().filter(|namespace| !namespace.is_empty())?;
         let kind = qualified(info.group(), info.plural());
         let problem =
             || format!("{kind} have no namespace, but their options select namespace {namespace:?}; remove it");
@@ -124,13 +130,27 @@ impl Settings {
         own.informer(client, &Key::LabelledNamespaces, &info)
     }
 
+    /// Returns the informer of all CustomResourceDefinitions, without their schemas.
+    pub(super) fn definitions(&self, client: &Client) -> SharedInformer<Untyped> {
+        let (group, plural) = ("apiextensions.k8s.io", "customresourcedefinitions");
+        let info = Arc::new(ResourceInfo::new(group, "v1", "CustomResourceDefinition", plural, false));
+        let mut all = KindOptions::default();
+        // Schemas are most of a definition, and decide nothing here.
+        if let Ok(lighter) = drop_paths(["metadata.managedFields", "metadata.annotations", "spec.versions[*].schema"]) {
+            all = all.transform(lighter);
+        }
+        let own = Settings { name: self.name.clone(), all, ..Settings::default() };
+        own.informer(client, &Key::Definitions, &info)
+    }
+
     /// Returns the name of an informer: `deployments.apps`, after the name of the factory if it has one.
     fn name_of(&self, key: &Key, info: &ResourceInfo) -> String {
         let mut name = qualified(info.group(), info.plural());
         match key {
-            Key::Typed(_) | Key::Dynamic(_) => {}
+            Key::Typed(_) | Key::Served(..) | Key::Dynamic(_) => {}
             Key::Metadata(_) => name.push_str(" (metadata)"),
             Key::LabelledNamespaces => name.push_str(" (labelled)"),
+            Key::Definitions => name.push_str(" (installed)"),
         }
         match &self.name {
             Some(factory) => format!("{factory}/{name}"),

@@ -42,6 +42,9 @@ pub(super) async fn drive(guard: DriverGuard) {
         // After the reflector, in the same task: the store is then at the version that the reflector has reached.
         () = checker.run(&shared, checks, &store) => {}
     }
+    if shared.is_retiring() {
+        process_loop.remove_all();
+    }
 }
 
 /// Marks the informer as stopped when the driver ends, also if it panicked or was dropped before it ran.

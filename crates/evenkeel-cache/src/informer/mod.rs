@@ -2,6 +2,8 @@
 
 mod consistency;
 mod driver;
+mod hold;
+mod kind_gone;
 mod listener;
 pub(crate) mod metrics;
 pub mod observe;
@@ -50,6 +52,8 @@ use crate::{Event, Indexer};
 
 pub(crate) use self::consistency::sleep_until_some;
 pub use self::consistency::{ConsistencyOutcome, ConsistencyReport};
+pub use self::hold::InformerHold;
+pub use self::kind_gone::KindGone;
 pub use self::listener::Lag;
 pub(crate) use self::options::InformerSettings;
 pub use self::options::{InformerOptions, QueueKind};
@@ -93,6 +97,7 @@ pub use crate::reflector::{
 /// - Nothing else does: dropping an informer, a lister, a factory or a registration stops nothing.
 /// - A handler stays until [`Registration::remove`]. A [`Subscription`] is its own handle: dropping it removes its listener.
 /// - An informer starts once. When it has stopped, its store keeps its contents.
+/// - Users that come and go [hold](Self::hold) the informer instead: it runs until the last hold is dropped.
 pub struct SharedInformer<K> {
     shared: Arc<InformerShared>,
     kind: PhantomData<fn() -> K>,
@@ -412,6 +417,16 @@ impl<K> SharedInformer<K> {
     /// Returns `true` if the informer runs or can still be started.
     pub(crate) fn can_run(&self) -> bool {
         self.shared.can_run()
+    }
+
+    /// Returns `true` if the informer is [held](Self::hold): its holds start it.
+    pub(crate) fn is_held(&self) -> bool {
+        self.shared.is_held()
+    }
+
+    /// Sets a function that removes the informer from its factory. Called when the last hold is dropped.
+    pub(crate) fn on_last_hold(&self, leave: impl Fn() + Send + Sync + 'static) {
+        self.shared.set_leave_factory(Box::new(leave));
     }
 
     /// Spawns a task that ends when the informer stops. [`stopped`](Self::stopped) waits for it.

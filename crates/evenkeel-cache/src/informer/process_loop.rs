@@ -67,6 +67,17 @@ impl ProcessLoop {
         self.shared.observers.notify(InformerEvent::Received(&Delta::Bookmark(version)));
     }
 
+    /// Applies the queued deltas, then deletes all objects, as a relist would that finds none. Does nothing before the initial list.
+    pub(super) fn remove_all(&mut self) {
+        self.process();
+        if self.synced {
+            let resource_version = self.shared.table.version();
+            let none = Delta::ReplacedAll { objects: Vec::new(), resource_version };
+            self.queue.push_over(none, &StoreView::new(&self.shared.table, None));
+            self.process();
+        }
+    }
+
     /// Applies the queued deltas, then removes the objects of all other scopes.
     pub(super) fn set_scopes(&mut self, scopes: &[Scope]) {
         self.process();

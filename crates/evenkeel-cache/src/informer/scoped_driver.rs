@@ -96,6 +96,20 @@ impl ScopedDriver {
         }
         // No delta follows when the informer has stopped.
         self.tasks.shutdown().await;
+        if self.shared.is_retiring() {
+            self.remove_all();
+        }
+    }
+
+    /// Deletes the objects of all namespaces that are listed.
+    fn remove_all(&self) {
+        let mut process_loop = lock(&self.process_loop);
+        let is_listed =
+            |scope: &&Scope| self.shared.scoped.as_ref().is_some_and(|scoped| scoped.is_listed(scope.namespace()));
+        for scope in self.running.values().map(|running| &running.scope).filter(is_listed) {
+            let resource_version = self.shared.table.scope_version(scope.namespace());
+            process_loop.replace_scope(scope, Delta::ReplacedAll { objects: Vec::new(), resource_version });
+        }
     }
 
     /// Stops and starts reflectors, so that one runs for each namespace of the set.

@@ -10,6 +10,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::consistency::{CheckRequest, ConsistencyChecker, ConsistencyReport};
+use super::hold::HoldCount;
+use super::kind_gone::KindGone;
 use super::listener::{self, Listener};
 use super::metrics::Identity;
 use super::observe::Observers;
@@ -48,6 +50,11 @@ pub(crate) struct InformerShared {
     pub(super) views: Views,
     /// Of an informer of several namespaces only.
     pub(super) scoped: Option<ScopedShared>,
+    /// Set when the kind is not served any more.
+    pub(super) gone: OnceLock<KindGone>,
+    holds: Mutex<HoldCount>,
+    /// Removes the informer from its factory.
+    leave_factory: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// Reflectors and queue, until the driver task takes them.
@@ -153,11 +160,35 @@ impl InformerShared {
             observers: Arc::default(),
             views: Views::default(),
             scoped: None,
+            gone: OnceLock::new(),
+            holds: Mutex::default(),
+            leave_factory: OnceLock::new(),
         }
     }
 
     pub(super) fn processor(&self) -> MutexGuard<'_, Processor> {
         self.processor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn holds(&self) -> MutexGuard<'_, HoldCount> {
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set_leave_factory(&self, leave: Box<dyn Fn() + Send + Sync>) {
+        // An informer is added to one factory.
+        let _ = self.leave_factory.set(leave);
+    }
+
+    /// Removes the informer from its factory, if it has one.
+    pub(super) fn leave_factory(&self) {
+        if let Some(leave) = self.leave_factory.get() {
+            leave();
+        }
+    }
+
+    /// Returns `true` if the objects are to be reported as deleted: the kind is gone, and nothing discards the notifications.
+    pub(super) fn is_retiring(&self) -> bool {
+        self.gone.get().is_some() && *self.stop_mode.borrow() == StopMode::Drain
     }
 
     pub(super) fn lifecycle(&self) -> Lifecycle {
@@ -418,6 +449,7 @@ impl InformerShared {
             is_started: self.is_started(),
             is_stopped: lifecycle.phase == InformerPhase::Stopped,
             has_synced: lifecycle.synced,
+            gone: self.gone.get().cloned(),
             objects: self.table.len(),
             store_resource_version,
             queued: self.queued.load(Ordering::Relaxed),

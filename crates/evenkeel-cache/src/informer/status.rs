@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::consistency::ConsistencyReport;
+use super::kind_gone::KindGone;
 use super::listener::Lag;
 use crate::reflector::ReflectorReport;
 
@@ -18,6 +19,8 @@ pub struct InformerStatus {
     pub is_stopped: bool,
     /// Whether the store holds the complete initial list.
     pub has_synced: bool,
+    /// Why the informer has ended, if its kind is not served any more.
+    pub gone: Option<KindGone>,
     /// Number of stored objects.
     pub objects: usize,
     /// Resource version of the store.

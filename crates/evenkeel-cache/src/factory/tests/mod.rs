@@ -1,6 +1,7 @@
 //! Factories against the embedded server, in this process and in virtual time.
 
 mod dynamic;
+mod installed;
 mod lifecycle;
 mod namespaces;
 mod narrowed;

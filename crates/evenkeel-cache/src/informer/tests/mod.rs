@@ -2,6 +2,7 @@
 
 mod consistency;
 mod handlers;
+mod holds;
 mod lifecycle;
 mod metrics;
 mod namespaces;
