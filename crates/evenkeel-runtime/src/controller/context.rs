@@ -16,6 +16,7 @@ use super::observed_writes::ObservedWrites;
 use super::source::StaticKind;
 use super::unique_name::UniqueName;
 use super::watched_kind::WatchedKind;
+use super::watched_kinds::WatchedKinds;
 use crate::EventRecorder;
 
 /// What a reconcile receives beside the object: its key, a client, listers of the watched kinds, and an event recorder.
@@ -41,12 +42,13 @@ struct ReconcileAttempt {
 pub(super) struct ControllerShared {
     pub(super) name: UniqueName,
     pub(super) client: Client,
-    pub(super) kinds: Arc<[WatchedKind]>,
+    pub(super) kinds: Arc<WatchedKinds>,
     pub(super) recorder: OnceLock<EventRecorder>,
     pub(super) stopping: watch::Sender<bool>,
 }
 
-/// The controller does not watch the requested kind.
+/// The controller does not watch the requested kind: no source of it was added, it was removed, or it waits for the kind to be
+/// [installed](super::Source::when_installed).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("controller {controller} does not watch {kind}: add it with `owns`, `watches` or `reads`")]
 pub struct NotWatched {
@@ -79,7 +81,7 @@ impl Context {
         let controller = Arc::new(ControllerShared {
             name: UniqueName::claim("detached"),
             client: client.clone(),
-            kinds: Arc::new([]),
+            kinds: Arc::default(),
             recorder: OnceLock::new(),
             stopping: watch::Sender::new(false),
         });
@@ -143,7 +145,7 @@ impl Context {
     /// [reads](super::Controller::reads). The caches have synced.
     ///
     /// # Errors
-    /// Returns an error if the controller does not watch the kind.
+    /// Returns an error if the controller does not watch the kind, or not any more.
     pub fn lister<T: StaticKind>(&self) -> Result<Lister<T>, NotWatched> {
         let kind = || T::kind(&T::DynamicType::default()).into_owned();
         self.find(|kind| kind.lister::<T>(), kind)
@@ -164,13 +166,13 @@ impl Context {
         kind: impl FnOnce() -> String,
     ) -> Result<Lister<T>, NotWatched> {
         let controller = &self.reconcile.controller;
-        let found = controller.kinds.iter().find_map(lister);
+        let found = controller.kinds.find(lister);
         found.ok_or_else(|| NotWatched { controller: controller.name.to_string(), kind: kind() })
     }
 
-    /// Returns the lister of the controller's own kind, which is the first one.
+    /// Returns the lister of the controller's own kind; `None` while the kind is not served.
     pub(super) fn primary<K: 'static>(&self) -> Option<Lister<K>> {
-        self.reconcile.controller.kinds.first().and_then(WatchedKind::lister::<K>)
+        self.reconcile.controller.kinds.primary()?.lister::<K>()
     }
 
     /// Returns the event recorder of the controller.

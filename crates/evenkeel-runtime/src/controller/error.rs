@@ -5,7 +5,7 @@ use std::time::Duration;
 use evenkeel_cache::informer::Stopped;
 use thiserror::Error;
 
-/// Why a controller could not start, or did not shut down in time. Reconciles that fail do not end a controller.
+/// Why a controller could not start, did not shut down in time, or did not accept a source. Reconciles that fail do not end a controller.
 ///
 /// The message is complete: it includes all causes.
 #[derive(Clone, Debug, Error)]
@@ -35,6 +35,20 @@ pub enum ControllerError {
         /// The name of the controller.
         controller: String,
         /// The kind of the informer.
+        kind: String,
+    },
+    /// The controller has ended, so the source was not added.
+    #[error("controller {controller}: has ended; the source was not added")]
+    Ended {
+        /// The name of the controller.
+        controller: String,
+    },
+    /// The source was removed, or the controller has ended, before the source had synced.
+    #[error("controller {controller}: the source of {kind} was removed before it had synced")]
+    SourceRemoved {
+        /// The name of the controller.
+        controller: String,
+        /// The kind of the source.
         kind: String,
     },
     /// The configuration contradicts itself or cannot be parsed.

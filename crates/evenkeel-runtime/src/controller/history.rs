@@ -217,7 +217,7 @@ impl DiagnosticsEntry {
 }
 
 fn informers(shared: &ControllerShared, now: Instant) -> Map<String, Value> {
-    shared.kinds.iter().map(|kind| kind.report(now)).collect()
+    shared.kinds.all().iter().map(|kind| kind.report(now)).collect()
 }
 
 impl Drop for DiagnosticsEntry {

@@ -2,6 +2,9 @@
 //!
 //! All but [`TRIGGER_DROPPED`] carry the label `controller`, and are exported as zero before the first reconcile.
 //!
+//! When a controller has ended, its gauges are zero. Its series stay, because the `metrics` facade cannot remove them; exporters
+//! drop idle series if they are configured to. A controller that is added again under the same name continues its counters.
+//!
 //! | name | counts or measures |
 //! |---|---|
 //! | [`RECONCILES`] | reconciles by `result`: `success`, `error`, `requeue`, `requeue_after` |
@@ -135,6 +138,14 @@ impl ControllerMetrics {
 
     pub(super) fn took(&self, time: Duration) {
         self.time.record(time);
+    }
+}
+
+/// The metrics facade cannot remove a series. Those of a controller that has ended show that nothing runs.
+impl Drop for ControllerMetrics {
+    fn drop(&mut self) {
+        // The others have returned to zero with the last reconcile.
+        self.max_concurrent.set(0.0);
     }
 }
 

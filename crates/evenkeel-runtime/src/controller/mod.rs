@@ -8,9 +8,12 @@
 //! ```
 
 mod context;
+mod definition;
 mod deletion_waiters;
 mod error;
+mod handle;
 mod history;
+mod installation;
 pub mod metrics;
 mod next;
 mod observed_writes;
@@ -21,11 +24,16 @@ mod reconcile_error;
 mod reconciler;
 mod references;
 mod source;
+mod source_handler;
+mod source_set;
+mod source_slot;
 mod standby;
+mod start;
 mod started;
 mod trigger;
 mod unique_name;
 mod watched_kind;
+mod watched_kinds;
 mod workers;
 
 #[cfg(test)]
@@ -33,17 +41,15 @@ mod tests;
 
 use std::fmt;
 use std::future::Future;
-use std::marker::PhantomData;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_cache::InformerFactory;
 use evenkeel_cache::source::BoxFuture;
-use evenkeel_cache::{InformerFactory, RunningInformers};
 use evenkeel_client::{Client, PartialObjectMetadata, Unstructured};
-use evenkeel_core::{FieldSelector, LabelSelector, Obj, ObjectKey, ResourceInfo};
-use evenkeel_queue::{RateLimiter, WorkQueue};
-use tokio::sync::watch;
+use evenkeel_core::{Obj, ObjectKey, ResourceInfo};
+use evenkeel_queue::RateLimiter;
 
 use crate::events::EventRecorder;
 use crate::health::Diagnostics;
@@ -51,59 +57,30 @@ use crate::inspect::Inspector;
 
 pub use self::context::{Context, NotWatched};
 pub use self::error::ControllerError;
+pub use self::handle::{ControllerHandle, WatchHandle};
 pub use self::next::Next;
 pub use self::reconcile_error::{ReconcileError, RetryAfterError, TerminalError};
 pub use self::reconciler::{Reconciler, reconcile_with};
 pub use self::references::Reference;
 pub use self::source::{Source, StaticKind};
-pub use self::standby::StandbyController;
+pub use self::standby::{StandbyController, StopReport};
 pub use self::trigger::Trigger;
 
-use self::context::ControllerShared;
-use self::history::{DiagnosticsEntry, History};
-use self::metrics::ControllerMetrics;
+use self::handle::CellGuard;
 use self::permissions::WatchedResource;
 use self::predicate::Predicate;
 use self::references::ReferenceIndex;
-use self::source::ControllerAssembly;
+use self::source_slot::SourceSlot;
+use self::start::WatchScope;
+use self::started::ControllerSettings;
 pub(crate) use self::started::not_synced;
-use self::started::{ControllerSettings, StartedController};
-use self::unique_name::UniqueName;
 
 type OnDeleted = Arc<dyn Fn(ObjectKey, Context) -> BoxFuture<'static, Result<Next, ReconcileError>> + Send + Sync>;
-type AttachSource = Box<dyn FnOnce(&mut ControllerAssembly<'_>) -> Result<(), ControllerError> + Send>;
 type ConfigureQueue =
     Box<dyn FnOnce(evenkeel_queue::QueueBuilder<ObjectKey>) -> evenkeel_queue::QueueBuilder<ObjectKey> + Send>;
 
 /// Returns a factory with these label and field selectors of the controller's own kind.
 type SelectOwnKind = fn(&InformerFactory, &Arc<ResourceInfo>, &str, &str) -> InformerFactory;
-
-/// The objects that the controller watches. Empty texts stand for no restriction.
-#[derive(Default)]
-struct WatchScope {
-    /// The namespace of all kinds.
-    namespace: String,
-    /// The selectors of the controller's own kind.
-    labels: String,
-    fields: String,
-}
-
-impl WatchScope {
-    /// Returns informers of these objects, which are shared with the given ones where they are the same.
-    fn narrow(
-        &self,
-        informers: InformerFactory,
-        select: impl FnOnce(&InformerFactory, &str, &str) -> InformerFactory,
-    ) -> Result<InformerFactory, String> {
-        LabelSelector::parse(&self.labels).map_err(|error| error.to_string())?;
-        FieldSelector::parse(&self.fields).map_err(|error| error.to_string())?;
-        let informers = informers.in_namespace(&*self.namespace).map_err(|error| {
-            format!("{error}: remove `.namespace(…)` from the controller, or build the informers without a namespace")
-        })?;
-        let is_selected = !self.labels.is_empty() || !self.fields.is_empty();
-        Ok(if is_selected { select(&informers, &self.labels, &self.fields) } else { informers })
-    }
-}
 
 /// Builds and runs a controller: `reconcile` runs for each object of kind `K`, and again whenever an event concerns the object
 /// or an object that belongs to it.
@@ -129,7 +106,8 @@ impl WatchScope {
 ///
 /// # Guarantees
 /// - One worker at a time reconciles a key. An event that arrives meanwhile causes another reconcile.
-/// - No reconcile starts before all caches of the controller have synced.
+/// - No reconcile starts before all caches of the controller have synced. Sources that are added [later](ControllerHandle::watch), or that
+///   [wait](Source::when_installed) for their kind, are not waited for.
 /// - A reconcile sees the writes and deletions that the last reconcile of the same key made through its [`Context`]. While the
 ///   caches do not show them, the key is parked; workers and other keys continue. See [`own_writes`](Self::own_writes).
 /// - A reconcile that fails, panics or exceeds its timeout is retried with a backoff per key.
@@ -154,8 +132,9 @@ pub struct Controller<K> {
     informers: Option<InformerFactory>,
     name: Option<String>,
     primary: Source<K>,
-    sources: Vec<AttachSource>,
-    /// The kinds of the sources, for the permissions.
+    /// Has the other sources.
+    cell: CellGuard,
+    /// The kinds of the other sources, for the permissions.
     watched: Vec<WatchedResource>,
     triggers: Vec<Trigger>,
     scope: WatchScope,
@@ -200,7 +179,7 @@ impl<K: 'static> Controller<K> {
             informers: None,
             name: None,
             primary: source.primary(),
-            sources: Vec::new(),
+            cell: CellGuard::new(),
             watched: Vec::new(),
             triggers: Vec::new(),
             scope: WatchScope::default(),
@@ -226,8 +205,9 @@ impl<K: 'static> Controller<K> {
     /// [`namespace`](Self::namespace), [`labels`](Self::labels) or [`fields`](Self::fields) shares those that have the same, and
     /// requests others from the same factory.
     ///
-    /// The controller starts the informers that have not been started, and stops those when it ends. Start them before, or use
-    /// a [`Manager`](crate::Manager), if they are to outlive this controller.
+    /// The controller starts the informers that have not been started. Those that it watches stop with the last controller that does;
+    /// others of the factory stop when this one ends. Start them before, or use a [`Manager`](crate::Manager), if they are to outlive
+    /// this controller.
     pub fn informers(mut self, informers: &InformerFactory) -> Self {
         self.informers = Some(informers.clone());
         self
@@ -251,7 +231,8 @@ impl<K: 'static> Controller<K> {
         self
     }
 
-    /// Restricts the controller's own kind to objects whose labels match: a string such as `app=web`, or a [`LabelSelector`].
+    /// Restricts the controller's own kind to objects whose labels match: a string such as `app=web`, or a
+    /// [`LabelSelector`](evenkeel_core::LabelSelector).
     pub fn labels(mut self, selector: impl ToString) -> Self {
         self.scope.labels = selector.to_string();
         self
@@ -344,8 +325,46 @@ impl<K: 'static> Controller<K> {
     /// Watches another kind, configured by a [`Source`].
     pub fn source<T: 'static>(mut self, source: Source<T>) -> Self {
         self.watched.push(source.watched());
-        self.sources.push(Box::new(move |assembly| source.attach(assembly)));
+        self.cell.add(SourceSlot::new(Box::new(source), false));
         self
+    }
+
+    /// Waits without a limit until the controller's own kind is installed: see [`Source::when_installed`]. Until then nothing is
+    /// reconciled. Other controllers are not affected.
+    ///
+    /// If the CustomResourceDefinition is deleted while the controller runs, the objects are reported as deleted: their keys are
+    /// reconciled once more, by [`on_deleted`](Self::on_deleted). Then the controller waits again.
+    ///
+    /// ```
+    /// # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::sync::Arc;
+    /// use evenkeel_core::ResourceInfo;
+    /// use evenkeel_runtime::manager::shutdown_signal;
+    /// use evenkeel_runtime::{Controller, Next};
+    ///
+    /// let foos = Arc::new(ResourceInfo::new("example.com", "v1", "Foo", "foos", true));
+    /// Controller::dynamic(&client, &foos)
+    ///     .when_installed()
+    ///     .run(shutdown_signal()?, |foo, _| async move {
+    ///         println!("{}", foo.key());
+    ///         Ok(Next::done())
+    ///     })
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn when_installed(mut self) -> Self {
+        self.primary = self.primary.when_installed();
+        self
+    }
+
+    /// Returns a handle that adds sources, also while the controller runs, and reports whether it is ready.
+    pub fn handle(&self) -> ControllerHandle {
+        self.cell.handle(self.requested_name())
+    }
+
+    fn requested_name(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.owner.kind().to_lowercase())
     }
 
     /// Attaches a [`Trigger`].
@@ -464,111 +483,10 @@ impl<K: 'static> Controller<K> {
         self.inspector = self.inspector.or_else(|| inspector.cloned());
         self
     }
-
-    /// Starts informers that fill the caches and the queue, without workers. For replicas that wait to become leader:
-    /// [`lead`](StandbyController::lead) starts to reconcile at once.
-    ///
-    /// # Errors
-    /// Returns an error if the configuration contradicts itself, or if a shared informer has stopped.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime.
-    pub fn standby(self) -> Result<StandbyController<K>, ControllerError> {
-        let owner = self.owner;
-        let name = UniqueName::claim(&self.name.unwrap_or_else(|| owner.kind().to_lowercase()));
-        let invalid = |problem: String| ControllerError::InvalidConfig { controller: name.to_string(), problem };
-        let informers =
-            self.informers.unwrap_or_else(|| InformerFactory::builder(&self.client).name(name.as_str()).build());
-        let select =
-            |informers: &InformerFactory, labels: &str, fields: &str| (self.select)(informers, &owner, labels, fields);
-        let informers = self.scope.narrow(informers, select).map_err(invalid)?;
-        let builder =
-            self.configure_queue.into_iter().fold(WorkQueue::builder(), |builder, configure| configure(builder));
-        let queue = builder.name(name.as_str()).build();
-        let history = if self.diagnostics.is_some() { History::open() } else { History::default() };
-        let (mut kinds, mut registrations) = (Vec::new(), Vec::new());
-        if let Some(inspector) = &self.inspector {
-            inspector.queue(name.as_str(), &queue);
-        }
-        let mut own_informers = RunningInformers::default();
-        let mut assembly = ControllerAssembly {
-            controller: name.as_str(),
-            resync: self.settings.resync,
-            own_informers: &mut own_informers,
-            informers: &informers,
-            queue: &queue,
-            owner: &owner,
-            kinds: &mut kinds,
-            registrations: &mut registrations,
-            history: &history,
-            inspector: self.inspector.as_ref(),
-        };
-        let attached = self.primary.attach(&mut assembly);
-        let attached =
-            self.sources.into_iter().fold(attached, |so_far, attach| so_far.and_then(|()| attach(&mut assembly)));
-        let metrics = Arc::new(ControllerMetrics::new(name.as_str(), self.settings.concurrency));
-        let owns_recorder = self.recorder.is_none();
-        let shared = Arc::new(ControllerShared {
-            name,
-            client: self.client,
-            kinds: kinds.into(),
-            recorder: self.recorder.map_or_else(OnceLock::new, OnceLock::from),
-            stopping: watch::Sender::new(false),
-        });
-        let diagnostics_entry =
-            self.diagnostics.and_then(|diagnostics| DiagnosticsEntry::new(diagnostics, &history, &shared, &queue));
-        let mut started = StartedController {
-            shared,
-            queue,
-            registrations,
-            metrics,
-            settings: self.settings,
-            informers,
-            running: own_informers,
-            owns_recorder,
-            history,
-            inspector: self.inspector,
-            diagnostics_entry,
-        };
-        // On an error, dropping the started controller removes the handlers that were added.
-        attached?;
-        for trigger in self.triggers {
-            trigger.attach(&started.queue, &started.history);
-        }
-        started.running.merge(started.informers.start());
-        Ok(StandbyController { started, on_deleted: self.on_deleted, kind: PhantomData })
-    }
-
-    /// Runs until `shutdown` resolves, then drains within the [grace period](Self::grace). Dropping the future stops everything at
-    /// once.
-    ///
-    /// `reconcile` receives the cached object. It compares the actual state with the desired one and writes the difference. It must
-    /// be idempotent: it may run at any time and any number of times.
-    ///
-    /// `?` in it takes every error. A function with another error type than [`ReconcileError`], or a struct, is passed as
-    /// [`reconcile_with(…)`](reconcile_with).
-    ///
-    /// # Errors
-    /// Returns an error if the controller cannot start, or does not drain within the grace period. A `shutdown` that resolves
-    /// before the caches have synced is no error.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime; and if a reconcile panics while [`recover_panics`](Self::recover_panics) is false.
-    pub async fn run<F, Fut>(self, shutdown: impl Future + Send, reconcile: F) -> Result<(), ControllerError>
-    where
-        F: Fn(Obj<K>, Context) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Next, ReconcileError>> + Send + 'static,
-    {
-        self.standby()?.lead(shutdown, reconcile).await
-    }
 }
 
 impl<K> fmt::Debug for Controller<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Controller")
-            .field("name", &self.name)
-            .field("sources", &(self.sources.len() + 1))
-            .field("settings", &self.settings)
-            .finish_non_exhaustive()
+        f.debug_struct("Controller").field("name", &self.name).field("settings", &self.settings).finish_non_exhaustive()
     }
 }

@@ -7,6 +7,7 @@ use evenkeel_client::{ObservedWrite, WriteResult};
 use evenkeel_core::{Header, ObjectKey, ResourceInfo, ResourceVersion};
 
 use super::watched_kind::WatchedKind;
+use super::watched_kinds::WatchedKinds;
 
 /// The writes of a reconcile, as far as the caches of the controller will show them. Filled by the write observer of
 /// [`Context::client`](super::Context::client).
@@ -14,29 +15,29 @@ use super::watched_kind::WatchedKind;
 pub(super) struct ObservedWrites(Arc<WriteLog>);
 
 struct WriteLog {
-    kinds: Arc<[WatchedKind]>,
+    kinds: Arc<WatchedKinds>,
     /// `None` when the reconcile has ended: later writes are not collected.
     awaited: Mutex<Option<Vec<AwaitedWrite>>>,
 }
 
-/// A write that a cache does not show yet. `kind` is an index into the kinds of the controller.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A write that a cache does not show yet.
+#[derive(Clone, Debug)]
 pub(super) enum AwaitedWrite {
     /// The newest version that was written in the namespace of the key.
     Version {
-        kind: usize,
+        kind: Arc<WatchedKind>,
         key: ObjectKey,
         version: ResourceVersion,
     },
     Deleted {
-        kind: usize,
+        kind: Arc<WatchedKind>,
         key: ObjectKey,
         uid: String,
     },
 }
 
 impl ObservedWrites {
-    pub(super) fn new(kinds: &Arc<[WatchedKind]>) -> Self {
+    pub(super) fn new(kinds: &Arc<WatchedKinds>) -> Self {
         ObservedWrites(Arc::new(WriteLog { kinds: Arc::clone(kinds), awaited: Mutex::new(Some(Vec::new())) }))
     }
 
@@ -44,8 +45,8 @@ impl ObservedWrites {
         self.0.awaited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn kinds(&self, info: &ResourceInfo) -> impl Iterator<Item = (usize, &WatchedKind)> {
-        self.0.kinds.iter().enumerate().filter(|(_, kind)| kind.is_about(info))
+    fn kinds(&self, info: &ResourceInfo) -> impl Iterator<Item = Arc<WatchedKind>> {
+        self.0.kinds.all().into_iter().filter(|kind| kind.is_about(info))
     }
 
     /// Records a write that the client reports.
@@ -63,15 +64,18 @@ impl ObservedWrites {
         if version.as_str().is_empty() {
             return;
         }
-        for (kind, _) in self.kinds(info).filter(|(_, kind)| kind.will_show(key, object)) {
+        for kind in self.kinds(info).filter(|kind| kind.will_show(key, object)) {
             let mut awaited = self.awaited();
             let Some(awaited) = &mut *awaited else { return };
-            let is_same = |known: usize, other: &ObjectKey| known == kind && other.namespace() == key.namespace();
+            let is_same = |known: &Arc<WatchedKind>, other: &ObjectKey| {
+                Arc::ptr_eq(known, &kind) && other.namespace() == key.namespace()
+            };
             let known = awaited.iter_mut().find_map(|write| match write {
-                AwaitedWrite::Version { kind, key, version: newest } if is_same(*kind, key) => Some(newest),
+                AwaitedWrite::Version { kind, key, version: newest } if is_same(kind, key) => Some(newest),
                 _ => None,
             });
-            let write = || AwaitedWrite::Version { kind, key: key.clone(), version: version.clone() };
+            let write =
+                || AwaitedWrite::Version { kind: Arc::clone(&kind), key: key.clone(), version: version.clone() };
             match known {
                 Some(newest) if newest.compare(&version).is_none() => {
                     // The two versions have no known order, so both are awaited.
@@ -92,14 +96,14 @@ impl ObservedWrites {
     /// An object that the cache does not show may be one that this reconcile created. Its creation is awaited first, then its
     /// deletion.
     fn removed(&self, info: &ResourceInfo, key: &ObjectKey, uid: &str) {
-        for (index, kind) in self.kinds(info) {
+        for kind in self.kinds(info) {
             let uid = match kind.uid(key) {
                 Some(shown) if uid.is_empty() || shown == uid => shown,
                 None if !uid.is_empty() => uid.to_owned(),
                 _ => continue,
             };
             match &mut *self.awaited() {
-                Some(awaited) => awaited.push(AwaitedWrite::Deleted { kind: index, key: key.clone(), uid }),
+                Some(awaited) => awaited.push(AwaitedWrite::Deleted { kind, key: key.clone(), uid }),
                 None => return,
             }
         }
@@ -112,13 +116,14 @@ impl ObservedWrites {
 }
 
 impl AwaitedWrite {
-    /// Waits until the cache shows the write, or will not: the informer has stopped, or the namespace left its set.
-    pub(super) async fn wait(&self, kinds: &[WatchedKind]) {
+    /// Waits until the cache shows the write, or will not: the informer has stopped, the namespace left its set, or the source was
+    /// removed.
+    pub(super) async fn wait(&self) {
         match self {
             AwaitedWrite::Version { kind, key, version } => {
-                let _ = kinds[*kind].at_least(key, version).await;
+                let _ = kind.at_least(key, version).await;
             }
-            AwaitedWrite::Deleted { kind, key, uid } => kinds[*kind].deleted(key, uid).await,
+            AwaitedWrite::Deleted { kind, key, uid } => kind.deleted(key, uid).await,
         }
     }
 }

@@ -16,7 +16,6 @@ use tokio::time::{Instant, timeout};
 use super::history::{EnqueueReason, History};
 use super::metrics::ControllerMetrics;
 use super::observed_writes::AwaitedWrite;
-use super::watched_kind::WatchedKind;
 
 pub(super) struct ParkedKeys {
     holds: Mutex<HashMap<ObjectKey, KeyHold>>,
@@ -36,7 +35,6 @@ pub(super) struct CacheWaiter {
     pub(super) controller: String,
     pub(super) parked_keys: Arc<ParkedKeys>,
     pub(super) queue: WorkQueue<ObjectKey>,
-    pub(super) kinds: Arc<[WatchedKind]>,
     pub(super) metrics: Arc<ControllerMetrics>,
     pub(super) limit: Duration,
     pub(super) history: History,
@@ -117,7 +115,7 @@ impl CacheWaiter {
         let started = Instant::now();
         let all = async {
             for write in &writes {
-                write.wait(&self.kinds).await;
+                write.wait().await;
             }
         };
         let seen = timeout(self.limit, all).await.is_ok();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use evenkeel_client::access::RbacRules;
 use evenkeel_core::ResourceInfo;
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use super::Controller;
 
@@ -16,6 +17,8 @@ pub(super) struct WatchedResource {
     pub(super) resource: Arc<ResourceInfo>,
     /// Whether its objects are owned by objects of the controller's kind.
     pub(super) is_owned: bool,
+    /// Whether the source waits for the CustomResourceDefinition.
+    pub(super) is_awaited: bool,
 }
 
 impl<K: 'static> Controller<K> {
@@ -23,8 +26,9 @@ impl<K: 'static> Controller<K> {
     /// source, within its [namespace](Self::namespace) if it has one.
     ///
     /// If it owns objects, also `update` of `finalizers` of its own kind, which clusters that protect owner references require
-    /// (the admission plugin `OwnerReferencesPermissionEnforcement`, as in OpenShift). What the reconcile writes is not known
-    /// here. Namespaces of shared informers are not considered: the rules are those for all namespaces.
+    /// (the admission plugin `OwnerReferencesPermissionEnforcement`, as in OpenShift). If it waits for a kind to be
+    /// [installed](super::Source::when_installed), also `list` and `watch` of CustomResourceDefinitions. What the reconcile writes is
+    /// not known here. Namespaces of shared informers are not considered: the rules are those for all namespaces.
     ///
     /// ```
     /// use evenkeel_client::Client;
@@ -56,6 +60,9 @@ impl<K: 'static> Controller<K> {
         self.watched.iter().for_each(|watched| grant(&watched.resource, "", &READ));
         if self.watched.iter().any(|watched| watched.is_owned) {
             grant(&self.owner, "/finalizers", &["update"]);
+        }
+        if self.primary.watched().is_awaited || self.watched.iter().any(|watched| watched.is_awaited) {
+            grant(&ResourceInfo::of::<CustomResourceDefinition>(), "", &["list", "watch"]);
         }
         rules.merged()
     }

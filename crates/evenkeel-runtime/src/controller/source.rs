@@ -1,25 +1,26 @@
 //! [`Source`]: a kind that a controller watches, and the keys that its events enqueue.
 
-use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use evenkeel_cache::{Event, Handler, HandlerOptions, InformerFactory, Registration, RunningInformers, SharedInformer};
+use evenkeel_cache::informer::Stopped;
+use evenkeel_cache::{Event, Handler, InformerFactory, InformerHold, SharedInformer};
 use evenkeel_client::{PartialObjectMetadata, Unstructured};
 use evenkeel_core::{Obj, ObjectKey, ResourceInfo, StaticScope};
-use evenkeel_queue::WorkQueue;
 use kube_core::Resource;
 
-use super::deletion_waiters::DeletionWaiters;
+use super::definition::WantedKind;
 use super::error::ControllerError;
-use super::history::{EnqueueReason, History};
+use super::history::EnqueueReason;
 use super::permissions::WatchedResource;
 use super::predicate::Predicate;
 use super::references::ReferenceIndex;
+use super::source_handler::{EventFilters, EventObserver, SourceHandler};
+use super::source_set::SourceSet;
+use super::source_slot::{AttachSource, Attachment};
 use super::watched_kind::WatchedKind;
 use crate::enqueue::Enqueue;
-use crate::inspect::Inspector;
 use crate::{enqueue_key, enqueue_with};
 
 /// A kind that is known at compile time: every type that describes a resource, also one derived with `CustomResource`.
@@ -48,13 +49,10 @@ impl<T: Resource<DynamicType: Default, Scope: StaticScope> + 'static> StaticKind
 pub struct Source<T> {
     informer: SourceInformer<T>,
     role: SourceRole<T>,
-    predicates: Vec<Box<dyn Predicate<T>>>,
-    /// Functions that see every event before the predicates.
-    observers: Vec<EventObserver<T>>,
-    resource: Arc<ResourceInfo>,
+    filters: EventFilters<T>,
+    wanted: WantedKind,
+    waits_for_installation: bool,
 }
-
-type EventObserver<T> = Box<dyn FnMut(&Event<T>) + Send>;
 
 /// The shortest resync period of a handler.
 const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
@@ -65,8 +63,9 @@ enum SourceInformer<T> {
     OfUser(SharedInformer<T>),
 }
 
-type MakeInformer<T> = Box<dyn FnOnce(&InformerFactory) -> SharedInformer<T> + Send>;
-type MapKeys<T> = Box<dyn FnMut(&Obj<T>) -> Vec<ObjectKey> + Send>;
+/// Returns the informer of the kind, as the server serves it if that is known.
+type MakeInformer<T> = Box<dyn Fn(&InformerFactory, Option<&Arc<ResourceInfo>>) -> SharedInformer<T> + Send + Sync>;
+type MapKeys<T> = Arc<Mutex<dyn FnMut(&Obj<T>) -> Vec<ObjectKey> + Send>>;
 
 /// Which keys the events of a source enqueue.
 enum SourceRole<T> {
@@ -80,66 +79,95 @@ enum SourceRole<T> {
 impl<T: StaticKind> Source<T> {
     /// Watches the objects of kind `T`.
     pub fn of() -> Self {
-        Source::new(Arc::new(ResourceInfo::of::<T>()), |informers| informers.of::<T>())
+        let wanted = WantedKind { info: Arc::new(ResourceInfo::of::<T>()), is_version_fixed: true };
+        Source::new(wanted, |informers, served| match served {
+            Some(info) => informers.served::<T>(info),
+            None => informers.of::<T>(),
+        })
     }
 }
 
 impl Source<PartialObjectMetadata> {
     /// Watches the metadata of the objects of kind `T`. The rest is neither requested nor cached.
     pub fn metadata<T: StaticKind>() -> Self {
-        Source::new(Arc::new(ResourceInfo::of::<T>()), |informers| informers.metadata::<T>())
+        let wanted = WantedKind { info: Arc::new(ResourceInfo::of::<T>()), is_version_fixed: true };
+        Source::new(wanted, |informers, served| match served {
+            Some(info) => informers.metadata_of(info),
+            None => informers.metadata::<T>(),
+        })
     }
 
     /// Watches the metadata of the objects of a kind that is known only at run time.
     pub fn metadata_of(info: &Arc<ResourceInfo>) -> Self {
-        let of = Arc::clone(info);
-        Source::new(Arc::clone(info), move |informers| informers.metadata_of(&of))
+        let (info, wanted) = (Arc::clone(info), WantedKind { info: Arc::clone(info), is_version_fixed: false });
+        Source::new(wanted, move |informers, served| informers.metadata_of(served.unwrap_or(&info)))
     }
 }
 
 impl Source<Unstructured> {
     /// Watches the objects of a kind that is known only at run time.
     pub fn dynamic(info: &Arc<ResourceInfo>) -> Self {
-        let of = Arc::clone(info);
-        Source::new(Arc::clone(info), move |informers| informers.dynamic(&of))
+        let (info, wanted) = (Arc::clone(info), WantedKind { info: Arc::clone(info), is_version_fixed: false });
+        Source::new(wanted, move |informers, served| informers.dynamic(served.unwrap_or(&info)))
     }
 }
 
 impl<T: 'static> Source<T> {
     fn new(
-        resource: Arc<ResourceInfo>,
-        informer: impl FnOnce(&InformerFactory) -> SharedInformer<T> + Send + 'static,
+        wanted: WantedKind,
+        informer: impl Fn(&InformerFactory, Option<&Arc<ResourceInfo>>) -> SharedInformer<T> + Send + Sync + 'static,
     ) -> Self {
-        Source::over(SourceInformer::OfFactory(Box::new(informer)), resource)
+        Source::over(SourceInformer::OfFactory(Box::new(informer)), wanted)
     }
 
-    fn over(informer: SourceInformer<T>, resource: Arc<ResourceInfo>) -> Self {
-        Source { informer, role: SourceRole::Read, predicates: Vec::new(), observers: Vec::new(), resource }
+    fn over(informer: SourceInformer<T>, wanted: WantedKind) -> Self {
+        let filters = EventFilters::default();
+        Source { informer, role: SourceRole::Read, filters, wanted, waits_for_installation: false }
     }
 
     /// Watches the objects of an informer of your own: with another source, other options, or of another client. Namespace, selectors
     /// and resync of the controller do not affect its objects.
     ///
-    /// The controller starts the informer if it has not been started, and stops it then. If the controller has several informers of
-    /// one kind, [`Context::lister`](super::Context::lister) reads the first one.
+    /// The controller starts the informer if it has not been started; it then stops with the last controller that uses it. If the
+    /// controller has several informers of one kind, [`Context::lister`](super::Context::lister) reads the first one.
     pub fn informer(informer: &SharedInformer<T>) -> Self {
-        Source::over(SourceInformer::OfUser(informer.clone()), Arc::clone(informer.resource()))
+        let wanted = WantedKind { info: Arc::clone(informer.resource()), is_version_fixed: true };
+        Source::over(SourceInformer::OfUser(informer.clone()), wanted)
+    }
+
+    /// Waits without a limit until the kind is installed: until its CustomResourceDefinition is established and discovery lists it.
+    ///
+    /// - Meanwhile the source makes no request for the kind, and the controller works without it:
+    ///   [`Context::lister`](super::Context::lister) returns an error, and [`ControllerHandle::not_ready`](super::ControllerHandle::not_ready)
+    ///   names the definition.
+    /// - A watch of CustomResourceDefinitions ends the wait, one for all controllers with the same informers; it needs the
+    ///   permissions to `list` and `watch` them. Nothing polls, except for discovery between the moments when the definition is
+    ///   established and when discovery lists the kind.
+    /// - If the definition is deleted, the objects are reported as deleted, the informer ends, and the source waits again. Names,
+    ///   scope and, for a kind without a Rust type, the version are then those of the new definition.
+    /// - A kind that is served without a definition, such as a built-in one, is watched at once.
+    ///
+    /// Without it, a kind that is not served fails the start of the controller.
+    pub fn when_installed(mut self) -> Self {
+        self.waits_for_installation = true;
+        self
     }
 
     /// Returns whether the kind is namespaced.
     pub(super) fn is_namespaced(&self) -> bool {
-        self.resource.namespaced()
+        self.wanted.info.namespaced()
     }
 
-    /// Returns the kind, and whether an owner of the controller's kind is enqueued.
+    /// Returns what the permissions of a controller depend on.
     pub(super) fn watched(&self) -> WatchedResource {
         let is_owned = matches!(self.role, SourceRole::Owned { .. });
-        WatchedResource { resource: Arc::clone(&self.resource), is_owned }
+        WatchedResource { resource: Arc::clone(&self.wanted.info), is_owned, is_awaited: self.waits_for_installation }
     }
 
     /// Calls a function with every event, before the predicates.
     pub(super) fn observed(mut self, observer: impl FnMut(&Event<T>) + Send + 'static) -> Self {
-        self.observers.push(Box::new(observer));
+        let observer: EventObserver<T> = Arc::new(Mutex::new(observer));
+        self.filters.observers.push(observer);
         self
     }
 
@@ -173,67 +201,113 @@ impl<T: 'static> Source<T> {
     where
         I: IntoIterator<Item = ObjectKey>,
     {
-        self.role = SourceRole::Mapped(Box::new(move |object| keys(object).into_iter().collect()));
+        self.role = SourceRole::Mapped(Arc::new(Mutex::new(move |object: &Obj<T>| keys(object).into_iter().collect())));
         self
     }
 
     /// Drops events that the predicate rejects. May be called several times: all predicates must accept.
     pub fn when(mut self, predicate: impl Predicate<T>) -> Self {
-        self.predicates.push(Box::new(predicate));
+        self.filters.predicates.push(Arc::new(predicate));
         self
     }
 
-    /// Adds a handler to the informer of the kind that fills the queue.
-    pub(super) fn attach(self, to: &mut ControllerAssembly<'_>) -> Result<(), ControllerError> {
-        let (informer, is_of_user) = match self.informer {
-            SourceInformer::OfFactory(make) => (make(to.informers), false),
-            SourceInformer::OfUser(informer) => (informer, true),
+    /// Returns the informer of the kind and a hold of it.
+    fn held_informer(
+        &self,
+        informers: &InformerFactory,
+        served: Option<&Arc<ResourceInfo>>,
+    ) -> Result<(SharedInformer<T>, InformerHold), Stopped> {
+        let make = match &self.informer {
+            SourceInformer::OfUser(informer) => return Ok((informer.clone(), informer.hold()?)),
+            SourceInformer::OfFactory(make) => make,
         };
-        let deletion_waiters = match to.kinds.iter().find(|kind| kind.is(&informer)) {
-            Some(kind) => Arc::clone(&kind.deletion_waiters),
-            None => {
-                if let Some(inspector) = to.inspector {
-                    inspector.informer(&informer);
-                }
-                let kind = match is_of_user {
-                    true => WatchedKind::of_user(informer.clone()),
-                    false => WatchedKind::of_factory(informer.clone(), to.informers),
-                };
-                let deletion_waiters = Arc::clone(&kind.deletion_waiters);
-                to.kinds.push(kind);
-                deletion_waiters
+        let informer = make(informers, served);
+        match informer.hold() {
+            Ok(hold) => Ok((informer, hold)),
+            // Its last user has just dropped it. The factory returns another one.
+            Err(_) => {
+                let informer = make(informers, served);
+                let hold = informer.hold()?;
+                Ok((informer, hold))
             }
-        };
-        let queue = to.queue;
-        let handler: Option<Box<dyn Handler<T>>> = match self.role {
-            SourceRole::Primary => Some(Box::new(to.recorded(enqueue_key(queue), &informer))),
+        }
+    }
+
+    /// Returns the handler that enqueues keys; `None` if events enqueue none.
+    fn enqueuing(&self, to: &SourceSet, informer: &SharedInformer<T>) -> Option<Box<dyn Handler<T>>> {
+        let queue = &to.queue;
+        Some(match &self.role {
+            SourceRole::Primary => Box::new(recorded(enqueue_key(queue), to, informer)),
             SourceRole::Owned { by_any } => {
-                let owners = Enqueue::owner_of(queue, to.owner);
-                let owners = if by_any { owners.any_owner() } else { owners };
-                Some(Box::new(to.recorded(owners, &informer)))
+                let owners = Enqueue::owner_of(queue, &to.owner());
+                let owners = if *by_any { owners.any_owner() } else { owners };
+                Box::new(recorded(owners, to, informer))
             }
-            SourceRole::Mapped(keys) => Some(Box::new(to.recorded(enqueue_with(queue, keys), &informer))),
-            SourceRole::Referenced(index) => Some(Box::new(to.recorded(index.enqueue(queue), &informer))),
-            SourceRole::Read => None,
-        };
-        let name = match &handler {
-            Some(handler) => handler.name().into_owned(),
-            None => format!("reads of {}", queue.name().unwrap_or_default()),
-        };
+            SourceRole::Mapped(keys) => {
+                let keys = Arc::clone(keys);
+                let keys = move |object: &Obj<T>| {
+                    let mut keys = keys.lock().unwrap_or_else(PoisonError::into_inner);
+                    (*keys)(object)
+                };
+                Box::new(recorded(enqueue_with(queue, keys), to, informer))
+            }
+            SourceRole::Referenced(index) => Box::new(recorded(index.enqueue(queue), to, informer)),
+            SourceRole::Read => return None,
+        })
+    }
+}
+
+impl<T: 'static> AttachSource for Source<T> {
+    fn wanted(&self) -> &WantedKind {
+        &self.wanted
+    }
+
+    fn waits_for_installation(&self) -> bool {
+        self.waits_for_installation
+    }
+
+    fn is_of_user(&self) -> bool {
+        matches!(self.informer, SourceInformer::OfUser(_))
+    }
+
+    fn enqueues_owners(&self) -> bool {
+        matches!(self.role, SourceRole::Owned { .. })
+    }
+
+    fn attach(
+        &self,
+        to: &SourceSet,
+        served: Option<&Arc<ResourceInfo>>,
+        is_primary: bool,
+    ) -> Result<Attachment, ControllerError> {
+        let controller = || to.controller.clone();
+        let stopped = |stopped| ControllerError::InformerStopped { controller: controller(), stopped };
+        let (informer, hold) = self.held_informer(&to.informers, served).map_err(stopped)?;
+        let kind = to.kinds.join(&informer, is_primary, || {
+            if let Some(inspector) = &to.inspector {
+                inspector.informer(&informer);
+            }
+            match &self.informer {
+                SourceInformer::OfUser(_) => WatchedKind::of_user(informer.clone()),
+                SourceInformer::OfFactory(_) => WatchedKind::of_factory(informer.clone(), &to.informers),
+            }
+        });
+        let handler = self.enqueuing(to, &informer);
         let resync = to.resync.filter(|_| handler.is_some());
-        let handler = SourceHandler {
-            deletion_waiters,
-            observers: self.observers,
-            predicates: self.predicates,
-            handler,
-            name,
-            resync,
+        let waiters = Arc::clone(&kind.deletion_waiters);
+        let handler = SourceHandler::new(waiters, self.filters.clone(), handler, &to.controller, resync);
+        let registration = match informer.add_handler(handler) {
+            Ok(registration) => registration,
+            Err(error) => {
+                to.kinds.leave(&kind, is_primary);
+                return Err(stopped(error));
+            }
         };
-        let registration = informer
-            .add_handler(handler)
-            .map_err(|stopped| ControllerError::InformerStopped { controller: to.controller.to_owned(), stopped })?;
         let period = registration.resync_period();
-        to.registrations.push(registration);
+        let hold = Mutex::new(Some(hold));
+        let (kinds, served) = (Arc::clone(&to.kinds), served.cloned());
+        // Dropping it removes the handler.
+        let attachment = Attachment { registration, kind, kinds, served, is_primary, hold };
         if let Some(requested) = resync
             && period >= requested.max(SHORTEST_RESYNC).saturating_mul(2)
         {
@@ -242,91 +316,25 @@ impl<T: 'static> Source<T> {
                 "the informer {name} is shared and runs with a resync period of {period:?}, which `.resync({requested:?})` cannot \
                  shorten: start this controller before the others, or set the period with `InformerFactory::builder(…).resync(…)`"
             );
-            return Err(ControllerError::InvalidConfig { controller: to.controller.to_owned(), problem });
+            return Err(ControllerError::InvalidConfig { controller: controller(), problem });
         }
-        if is_of_user && !informer.is_started() {
-            to.own_informers.merge(informer.start());
-        }
-        Ok(())
+        Ok(attachment)
     }
 }
 
-/// The parts of a controller while it is assembled.
-pub(super) struct ControllerAssembly<'a> {
-    pub(super) controller: &'a str,
-    /// The resync period of the handlers, if it is not that of the informers.
-    pub(super) resync: Option<Duration>,
-    /// The informers of the user that the controller starts.
-    pub(super) own_informers: &'a mut RunningInformers,
-    pub(super) informers: &'a InformerFactory,
-    pub(super) queue: &'a WorkQueue<ObjectKey>,
-    pub(super) owner: &'a ResourceInfo,
-    pub(super) kinds: &'a mut Vec<WatchedKind>,
-    pub(super) registrations: &'a mut Vec<Registration>,
-    pub(super) history: &'a History,
-    pub(super) inspector: Option<&'a Inspector>,
-}
-
-impl ControllerAssembly<'_> {
-    /// Records in the history why keys are enqueued, if the history is open.
-    fn recorded<M, T: 'static>(
-        &self,
-        handler: Enqueue<ObjectKey, M>,
-        informer: &SharedInformer<T>,
-    ) -> Enqueue<ObjectKey, M> {
-        if !self.history.is_open() {
-            return handler;
-        }
-        let (history, info) = (self.history.clone(), Arc::clone(informer.resource()));
-        handler.observing(move |key, object, class| {
-            history.queued(key, || EnqueueReason::Event { info: Arc::clone(&info), object: object.clone(), class });
-        })
+/// Records in the history why keys are enqueued, if the history is open.
+fn recorded<M, T: 'static>(
+    handler: Enqueue<ObjectKey, M>,
+    to: &SourceSet,
+    informer: &SharedInformer<T>,
+) -> Enqueue<ObjectKey, M> {
+    if !to.history.is_open() {
+        return handler;
     }
-}
-
-/// Notifies the waiters for deletions, and forwards events that all predicates accept.
-struct SourceHandler<T> {
-    deletion_waiters: Arc<DeletionWaiters>,
-    observers: Vec<EventObserver<T>>,
-    predicates: Vec<Box<dyn Predicate<T>>>,
-    handler: Option<Box<dyn Handler<T>>>,
-    name: String,
-    resync: Option<Duration>,
-}
-
-impl<T: 'static> Handler<T> for SourceHandler<T> {
-    fn handle(&mut self, event: Event<T>) {
-        self.deletion_waiters.notify(&event);
-        self.observers.iter_mut().for_each(|observer| observer(&event));
-        let Some(handler) = &mut self.handler else { return };
-        let accepted = self.predicates.iter().all(|predicate| predicate.accepts(&event));
-        tracing::trace!(handler = self.name, key = %event.key(), event = name_of(&event), accepted, "event received");
-        if accepted {
-            handler.handle(event);
-        }
-    }
-
-    fn name(&self) -> Cow<'_, str> {
-        Cow::Borrowed(&self.name)
-    }
-
-    fn options(&self) -> HandlerOptions {
-        let options = self.handler.as_ref().map(|handler| handler.options()).unwrap_or_default();
-        match self.resync {
-            Some(period) => options.resync(period),
-            None => options,
-        }
-    }
-}
-
-fn name_of<T>(event: &Event<T>) -> &'static str {
-    match event {
-        Event::Add { initial: true, .. } => "initial",
-        Event::Add { .. } => "add",
-        Event::Update { .. } => "update",
-        Event::Delete(deleted) if deleted.is_out_of_scope() => "out of scope",
-        Event::Delete(_) => "delete",
-    }
+    let (history, info) = (to.history.clone(), Arc::clone(informer.resource()));
+    handler.observing(move |key, object, class| {
+        history.queued(key, || EnqueueReason::Event { info: Arc::clone(&info), object: object.clone(), class });
+    })
 }
 
 impl<T> fmt::Debug for Source<T> {
@@ -339,6 +347,11 @@ impl<T> fmt::Debug for Source<T> {
             SourceRole::Referenced(_) => "referenced",
             SourceRole::Read => "read",
         };
-        f.debug_struct("Source").field("role", &role).field("predicates", &self.predicates.len()).finish()
+        f.debug_struct("Source")
+            .field("kind", &self.wanted.info.kind())
+            .field("role", &role)
+            .field("predicates", &self.filters.predicates.len())
+            .field("waits_for_installation", &self.waits_for_installation)
+            .finish()
     }
 }

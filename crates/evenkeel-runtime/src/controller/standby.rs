@@ -12,10 +12,19 @@ use evenkeel_core::Obj;
 use super::OnDeleted;
 use super::context::Context;
 use super::error::ControllerError;
+use super::handle::ControllerHandle;
 use super::next::Next;
 use super::reconcile_error::ReconcileError;
 use super::started::StartedController;
 use super::workers::Reconcile;
+
+/// How a controller stopped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StopReport {
+    /// The number of keys that were queued, delayed or parked, and that were not reconciled any more.
+    pub dropped_keys: usize,
+}
 
 /// A controller whose informers run and whose queue fills, and which reconciles nothing yet: see
 /// [`Controller::standby`](super::Controller::standby).
@@ -45,7 +54,7 @@ pub struct StandbyController<K> {
 }
 
 impl<K: 'static> StandbyController<K> {
-    /// Takes the handle of the informers that the controller started, which then outlive it.
+    /// Takes the handle of the informers that the controller started for others, which then outlive it.
     pub(crate) fn take_running(&mut self) -> RunningInformers {
         std::mem::take(&mut self.started.running)
     }
@@ -75,6 +84,11 @@ impl<K: 'static> StandbyController<K> {
         self.started.readiness()
     }
 
+    /// Returns a handle that adds sources, and reports whether the controller is ready.
+    pub fn handle(&self) -> ControllerHandle {
+        self.started.handle()
+    }
+
     /// Returns the number of keys in the queue.
     pub fn backlog(&self) -> usize {
         self.started.queue.len()
@@ -85,6 +99,19 @@ impl<K: 'static> StandbyController<K> {
     /// # Errors
     /// As [`Controller::run`](super::Controller::run).
     pub async fn lead<F, Fut>(self, shutdown: impl Future + Send, reconcile: F) -> Result<(), ControllerError>
+    where
+        F: Fn(Obj<K>, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Next, ReconcileError>> + Send + 'static,
+    {
+        self.lead_and_report(shutdown, reconcile).await.map(drop)
+    }
+
+    /// Does the same as [`lead`](Self::lead), and returns what was left undone.
+    pub(crate) async fn lead_and_report<F, Fut>(
+        self,
+        shutdown: impl Future + Send,
+        reconcile: F,
+    ) -> Result<StopReport, ControllerError>
     where
         F: Fn(Obj<K>, Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Next, ReconcileError>> + Send + 'static,

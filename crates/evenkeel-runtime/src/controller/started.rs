@@ -1,15 +1,13 @@
 //! [`StartedController`]: a controller whose informers run, without the type of its kind.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::panic::resume_unwind;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::Poll;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use evenkeel_cache::informer::InformerStatus;
-use evenkeel_cache::source::BoxFuture;
-use evenkeel_cache::{InformerFactory, Registration, RunningInformers};
+use evenkeel_cache::{InformerFactory, InformerHold, RunningInformers};
 use evenkeel_core::ObjectKey;
 use evenkeel_queue::WorkQueue;
 use tokio::task::JoinSet;
@@ -17,10 +15,12 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::context::ControllerShared;
 use super::error::ControllerError;
+use super::handle::{CellGuard, ControllerHandle};
 use super::history::{DiagnosticsEntry, History};
 use super::metrics::ControllerMetrics;
 use super::parked_keys::{CacheWaiter, ParkedKeys};
-use super::watched_kind::WatchedKind;
+use super::source_set::SourceSet;
+use super::standby::StopReport;
 use super::workers::{Reconcile, Workers};
 use crate::inspect::Inspector;
 
@@ -48,17 +48,21 @@ pub(super) struct ControllerSettings {
 pub(super) struct StartedController {
     pub(super) shared: Arc<ControllerShared>,
     pub(super) queue: WorkQueue<ObjectKey>,
-    pub(super) registrations: Vec<Registration>,
+    pub(super) sources: Arc<SourceSet>,
     pub(super) metrics: Arc<ControllerMetrics>,
     pub(super) settings: ControllerSettings,
     pub(super) informers: InformerFactory,
-    /// Handle of the informers that this controller started.
+    /// Handle of the informers that this controller started for others: its own are held by its sources.
     pub(super) running: RunningInformers,
     pub(super) owns_recorder: bool,
     pub(super) history: History,
     pub(super) inspector: Option<Inspector>,
     /// The entry in the diagnostics, if there is one.
     pub(super) diagnostics_entry: Option<DiagnosticsEntry>,
+    /// The number of keys that were queued when the controller stopped.
+    pub(super) dropped_keys: OnceLock<usize>,
+    /// Ends the handles of the controller.
+    pub(super) cell: CellGuard,
 }
 
 /// How the workers ended.
@@ -73,32 +77,33 @@ impl StartedController {
         self.shared.name.to_string()
     }
 
+    /// Returns a handle of the controller.
+    pub(super) fn handle(&self) -> ControllerHandle {
+        self.cell.handle(self.name())
+    }
+
     /// Waits until every handler has received the initial list.
     pub(super) async fn synced(&self) -> Result<(), ControllerError> {
-        self.readiness().await
+        self.sources.synced().await
     }
 
     /// Returns [`synced`](Self::synced) as a future that does not borrow the controller.
     pub(super) fn readiness(&self) -> impl Future<Output = Result<(), ControllerError>> + Send + use<> {
-        let check = SyncCheck {
-            controller: self.name(),
-            registrations: self.registrations.clone(),
-            kinds: Arc::clone(&self.shared.kinds),
-            limit: self.settings.sync_timeout,
-        };
-        async move { check.synced().await }
+        let sources = Arc::clone(&self.sources);
+        async move { sources.synced().await }
     }
 
-    /// Reconciles until `shutdown` resolves, then drains within the grace period.
+    /// Reconciles until `shutdown` resolves, then drains within the grace period. Returns what was left undone.
     pub(super) async fn run(
         mut self,
         mut shutdown: Pin<&mut (dyn Future<Output = ()> + Send)>,
         reconcile: Reconcile,
-    ) -> Result<(), ControllerError> {
+    ) -> Result<StopReport, ControllerError> {
         let synced = tokio::select! {
             biased;
             () = &mut shutdown => Ok(false),
             synced = self.synced() => synced.map(|()| true),
+            error = self.sources.failed() => Err(error),
         };
         let (workers, deadline) = match synced {
             Ok(true) => self.work(shutdown, reconcile).await,
@@ -111,7 +116,7 @@ impl StartedController {
             let grace = self.settings.grace;
             return Err(ControllerError::GraceExceeded { controller: self.name(), running, handlers, grace });
         }
-        Ok(())
+        Ok(StopReport { dropped_keys: self.dropped_keys() })
     }
 
     /// Runs the workers. Returns how they ended, and the deadline of the shutdown.
@@ -133,7 +138,6 @@ impl StartedController {
                 controller: self.name(),
                 parked_keys: Arc::clone(&parked_keys),
                 queue: self.queue.clone(),
-                kinds: Arc::clone(&self.shared.kinds),
                 metrics: Arc::clone(&self.metrics),
                 limit,
                 history: self.history.clone(),
@@ -143,7 +147,7 @@ impl StartedController {
         let shared = Arc::new(Workers {
             shared: Arc::clone(&self.shared),
             queue: self.queue.clone(),
-            parked_keys,
+            parked_keys: Arc::clone(&parked_keys),
             metrics: Arc::clone(&self.metrics),
             settings: self.settings.clone(),
             history: self.history.clone(),
@@ -162,8 +166,9 @@ impl StartedController {
                 propagate_panic(ended);
                 None
             }
-            kind = any_stopped(&self.shared.kinds) => Some(kind),
+            error = self.sources.failed() => Some(error),
         };
+        self.drop_keys(parked_keys.parked().len());
         self.stop();
         let deadline = self.deadline();
         let drained = timeout_at(deadline, async {
@@ -178,7 +183,7 @@ impl StartedController {
         }
         cache_waiters.shutdown().await;
         let outcome = match lost {
-            Some(kind) => Err(ControllerError::InformerLost { controller: self.name(), kind }),
+            Some(error) => Err(error),
             None => Ok(()),
         };
         (WorkersResult { outcome, dropped }, deadline)
@@ -193,19 +198,30 @@ impl StartedController {
     /// Stops the workers after the key that each of them has in flight, and removes the handlers.
     fn stop(&self) {
         self.shared.stopping.send_replace(true);
+        self.drop_keys(0);
         self.queue.shut_down();
-        // A queue that shuts down accepts no keys, so the handlers have no effect any more.
-        for registration in &self.registrations {
-            registration.remove();
-        }
+        self.sources.close();
+    }
+
+    /// Counts the keys that no worker will take: the queued ones, and those that are parked. The first call decides.
+    fn drop_keys(&self, parked: usize) {
+        self.dropped_keys.get_or_init(|| {
+            let stats = self.queue.stats();
+            stats.ready + stats.delayed + parked
+        });
+    }
+
+    fn dropped_keys(&self) -> usize {
+        self.dropped_keys.get().copied().unwrap_or_default()
     }
 
     /// Waits for the handlers until the deadline, stops the informers and flushes the events. Returns the number of handlers that
     /// did not return.
     async fn shut_down(&mut self, deadline: Instant) -> usize {
         self.stop();
+        self.sources.tasks_ended().await;
         let mut blocked = 0;
-        for registration in &self.registrations {
+        for registration in self.sources.registrations() {
             if timeout_at(deadline, registration.shutdown()).await.is_err() {
                 blocked += 1;
                 let handler = registration.to_string();
@@ -222,56 +238,24 @@ impl StartedController {
                 tracing::warn!(controller = %self.shared.name, %unfinished, "events were not written");
             }
         }
-        tracing::info!(controller = %self.shared.name, "controller stopped");
+        let dropped_keys = self.dropped_keys();
+        tracing::info!(controller = %self.shared.name, dropped_keys, "controller stopped");
         blocked
     }
 
     /// Stops the informers, and waits for them unless one of their handlers blocks.
     async fn stop_informers(&mut self, is_blocked: bool) {
         let running = std::mem::take(&mut self.running);
-        if !is_blocked && timeout(INFORMER_STOP_TIMEOUT, running.stop()).await.is_err() {
-            tracing::warn!(controller = %self.shared.name, "informers did not stop in time; left behind");
-        }
-    }
-}
-
-/// Waits for the initial lists of a controller.
-struct SyncCheck {
-    controller: String,
-    registrations: Vec<Registration>,
-    kinds: Arc<[WatchedKind]>,
-    limit: Duration,
-}
-
-impl SyncCheck {
-    async fn synced(&self) -> Result<(), ControllerError> {
-        let limit = self.limit;
-        let all = async {
-            for registration in &self.registrations {
-                registration.synced().await?;
+        // All are released before the first wait.
+        let released: Vec<_> = self.sources.release().into_iter().map(InformerHold::release).collect();
+        let stopped = async {
+            running.stop().await;
+            for stopped in released {
+                stopped.await;
             }
-            Ok(())
         };
-        match timeout(limit, all).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(stopped)) => Err(ControllerError::InformerStopped { controller: self.controller.clone(), stopped }),
-            Err(_) => {
-                let late = self.registrations.iter().filter(|registration| !registration.has_synced());
-                let mut waiting_for: Vec<_> = late.map(|registration| self.describe(registration)).collect();
-                waiting_for.dedup();
-                Err(ControllerError::SyncTimeout { controller: self.controller.clone(), limit, waiting_for })
-            }
-        }
-    }
-
-    /// Describes the informer of a handler that has not synced, with its last error.
-    fn describe(&self, registration: &Registration) -> String {
-        let informer = registration.informer();
-        let status = self.kinds.iter().map(WatchedKind::status).find(|status| status.name == informer);
-        match status {
-            Some(status) if status.has_synced => format!("{informer}: the handler {} blocks", registration.name()),
-            Some(status) => not_synced(&status),
-            None => format!("{informer}: the initial list is not complete"),
+        if !is_blocked && timeout(INFORMER_STOP_TIMEOUT, stopped).await.is_err() {
+            tracing::warn!(controller = %self.shared.name, "informers did not stop in time; left behind");
         }
     }
 }
@@ -289,21 +273,8 @@ impl Drop for StartedController {
         // Before the name is released.
         self.diagnostics_entry = None;
         self.stop();
+        drop(self.sources.release());
     }
-}
-
-/// Waits until one of the informers has stopped, and returns its kind.
-async fn any_stopped(kinds: &[WatchedKind]) -> String {
-    let mut stopped: Vec<_> = kinds.iter().map(|kind| (kind, kind.stopped())).collect();
-    poll_fn(|context| {
-        let has_stopped =
-            |(_, stopped): &mut (&WatchedKind, BoxFuture<'_, ()>)| stopped.as_mut().poll(context).is_ready();
-        match stopped.iter_mut().position(has_stopped) {
-            Some(index) => Poll::Ready(stopped[index].0.kind().to_owned()),
-            None => Poll::Pending,
-        }
-    })
-    .await
 }
 
 fn propagate_panic(ended: Result<(), tokio::task::JoinError>) {

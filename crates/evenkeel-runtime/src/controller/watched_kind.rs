@@ -10,6 +10,7 @@ use evenkeel_cache::store::StoreStopped;
 use evenkeel_cache::{InformerFactory, Lister, SharedInformer};
 use evenkeel_core::{Header, ObjectKey, ResourceInfo, ResourceVersion};
 use serde_json::Value;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::deletion_waiters::DeletionWaiters;
@@ -21,6 +22,8 @@ pub(super) struct WatchedKind {
     informer: Box<dyn ErasedInformer>,
     pub(super) deletion_waiters: Arc<DeletionWaiters>,
     covers: Covers,
+    /// Whether the last source of the kind was removed.
+    unwatched: watch::Sender<bool>,
 }
 
 /// Returns whether the informer will show a written object, by its namespace and selectors.
@@ -36,6 +39,8 @@ trait ErasedInformer: Send + Sync {
     fn is_in_scope(&self, key: &ObjectKey) -> bool;
     fn uid(&self, key: &ObjectKey) -> Option<String>;
     fn stopped(&self) -> BoxFuture<'_, ()>;
+    fn retire(&self, definition: &str);
+    fn is_gone(&self) -> bool;
     fn report(&self, now: Instant) -> (String, Value);
     fn status(&self) -> InformerStatus;
     fn as_any(&self) -> &dyn Any;
@@ -61,6 +66,14 @@ impl<T: 'static> ErasedInformer for SharedInformer<T> {
 
     fn stopped(&self) -> BoxFuture<'_, ()> {
         Box::pin(SharedInformer::stopped(self))
+    }
+
+    fn retire(&self, definition: &str) {
+        SharedInformer::retire(self, definition);
+    }
+
+    fn is_gone(&self) -> bool {
+        self.gone().is_some()
     }
 
     fn report(&self, now: Instant) -> (String, Value) {
@@ -92,7 +105,8 @@ impl WatchedKind {
 
     fn new<T: 'static>(informer: SharedInformer<T>, covers: Covers) -> Self {
         let info = Arc::clone(informer.resource());
-        WatchedKind { info, informer: Box::new(informer), deletion_waiters: Arc::default(), covers }
+        let unwatched = watch::Sender::new(false);
+        WatchedKind { info, informer: Box::new(informer), deletion_waiters: Arc::default(), covers, unwatched }
     }
 
     /// Returns the lister, if the informer has this type.
@@ -137,14 +151,34 @@ impl WatchedKind {
         self.informer.is_in_scope(key)
     }
 
-    /// Waits until the cache does not show the object any more.
+    /// Waits until the cache does not show the object any more, or the controller does not watch the kind any more.
     pub(super) async fn deleted(&self, key: &ObjectKey, uid: &str) {
-        self.deletion_waiters.deleted(key, uid, || self.informer.uid(key).as_deref() == Some(uid)).await;
+        let mut unwatched = self.unwatched.subscribe();
+        tokio::select! {
+            () = self.deletion_waiters.deleted(key, uid, || self.informer.uid(key).as_deref() == Some(uid)) => {}
+            // The sender is a field of `self`, so the wait does not fail.
+            _ = unwatched.wait_for(|unwatched| *unwatched) => {}
+        }
+    }
+
+    /// Notes that the last source of the kind was removed: no handler notifies the waiters any more.
+    pub(super) fn set_unwatched(&self) {
+        self.unwatched.send_replace(true);
     }
 
     /// Waits until the informer has stopped.
     pub(super) fn stopped(&self) -> BoxFuture<'_, ()> {
         self.informer.stopped()
+    }
+
+    /// Ends the informer: its kind is not served any more.
+    pub(super) fn retire(&self, definition: &str) {
+        self.informer.retire(definition);
+    }
+
+    /// Returns whether the informer has ended because its kind is not served any more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.informer.is_gone()
     }
 
     /// Returns the name of the informer and its diagnostics.

@@ -81,9 +81,9 @@ impl Workers {
         }
     }
 
-    /// Returns whether the namespace of the key is in the set of the informer of the controller's own kind, which is the first.
+    /// Returns whether the namespace of the key is in the set of the informer of the controller's own kind.
     fn is_in_scope(&self, key: &ObjectKey) -> bool {
-        self.shared.kinds.first().is_none_or(|kind| kind.is_in_scope(key))
+        self.shared.kinds.primary().is_none_or(|kind| kind.is_in_scope(key))
     }
 
     async fn process(&self, item: Item<ObjectKey>) {

@@ -133,6 +133,17 @@ impl EventClass {
     }
 }
 
+/// Returns the name of an event in logs and on the live page.
+pub(crate) fn event_name<K>(event: &Event<K>) -> &'static str {
+    match event {
+        Event::Add { initial: true, .. } => "initial",
+        Event::Add { .. } => "add",
+        Event::Update { .. } => "update",
+        Event::Delete(deleted) if deleted.is_out_of_scope() => "out of scope",
+        Event::Delete(_) => "delete",
+    }
+}
+
 /// Maps an object to its own key. See [`enqueue_key`].
 #[derive(Clone, Copy, Debug)]
 pub struct SelfKey;

@@ -9,6 +9,7 @@ use evenkeel_queue::{Key, QueueStats, WorkQueue};
 use tokio::time::Instant;
 
 use super::{Check, Reason};
+use crate::controller::ControllerHandle;
 use crate::election::ElectionHealth;
 
 /// How long keys may wait and run before a queue counts as stuck. See [`Check::queue`].
@@ -59,6 +60,20 @@ impl Check {
         let name = format!("informer-{}-synced", plain(informer.name()));
         let informer = informer.clone();
         Check::new(name, move || synced(informer.is_stopped(), informer.has_synced()))
+    }
+
+    /// Returns a check that passes while the controller runs and all its sources have synced. Otherwise it names those that have not,
+    /// each with the reason, such as `waiting for CustomResourceDefinition foos.example.com`. Its name is `controller-{name}`.
+    ///
+    /// Sources that [wait](crate::controller::Source::when_installed) for an optional kind fail it too: leave it out for a controller
+    /// that is useful without them.
+    pub fn controller(controller: &ControllerHandle) -> Self {
+        let name = format!("controller-{}", plain(controller.name()));
+        let controller = controller.clone();
+        Check::new(name, move || match controller.not_ready() {
+            reasons if reasons.is_empty() => Ok(()),
+            reasons => Err(reasons.join("; ").into()),
+        })
     }
 
     /// Returns a check that passes while all [namespaces](evenkeel_cache::NamespaceSet) of the informer can be read. Otherwise it

@@ -15,6 +15,7 @@ use evenkeel_queue::{ItemOutcome, KeyState};
 use super::InspectorInner;
 use super::history::{self, Cause, KeyStage, KeyStep, RecentHistory, SourceId};
 use super::keys::FinishedKey;
+use crate::enqueue::event_name;
 
 /// Maximum number of objects of one list whose receipt is recorded as a step.
 pub(super) const LISTED: usize = 256;
@@ -144,16 +145,6 @@ impl Observer for InformerObserver {
 
 fn version_of(event: &Event<Untyped>) -> &str {
     event.object().map_or("", |object| object.resource_version())
-}
-
-fn event_name(event: &Event<Untyped>) -> &'static str {
-    match event {
-        Event::Add { initial: true, .. } => "initial",
-        Event::Add { .. } => "add",
-        Event::Update { .. } => "update",
-        Event::Delete(deleted) if deleted.is_out_of_scope() => "out of scope",
-        Event::Delete(_) => "delete",
-    }
 }
 
 fn is_unchanged(event: &Event<Untyped>) -> bool {

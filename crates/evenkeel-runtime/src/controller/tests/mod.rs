@@ -4,12 +4,14 @@ mod crash_recovery;
 mod deletions;
 mod diagnostics;
 mod inspector;
+mod installation;
 mod metrics;
 mod namespaces;
 mod own_writes;
 mod reconcilers;
 mod references;
 mod results;
+mod run_time_sources;
 mod scaling;
 mod shared_informers;
 mod shutdown;
@@ -90,6 +92,15 @@ async fn touch(client: &Client, name: &str, text: impl ToString) -> Obj<ConfigMa
 /// A controller of parents. It has the name of its test, because names are unique in a process.
 fn controller(client: &Client, name: &str) -> Controller<ConfigMap> {
     Controller::<ConfigMap>::new(client).namespace("default").named(name)
+}
+
+/// Starts a controller that records the name of each object.
+fn recording<K: 'static>(built: Controller<K>, log: &Log) -> Running {
+    let log = log.clone();
+    start(built, move |object, _| {
+        log.note(object.key());
+        async { Ok(Next::done()) }
+    })
 }
 
 /// A controller that runs in a task.

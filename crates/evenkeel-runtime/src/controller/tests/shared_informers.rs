@@ -29,9 +29,15 @@ async fn co_036_controllers_of_a_manager_share_informers_of_the_same_scope() {
         .controller(controller(&client, "co-036-2").labels("app=web"), reconcile)
         .controller(Controller::<Secret>::new(&client).named("co-036-3").namespace("default"), reconcile);
     let informers = manager.informers().clone();
-    run(manager).await.unwrap();
+    let seen = Mutex::new(Vec::new());
+    let shutdown = async {
+        pass(secs(1)).await;
+        *seen.lock().unwrap() = names(&informers);
+    };
+    manager.run(shutdown).await.unwrap();
     let expected = ["configmaps", "configmaps (namespace default, labels app=web)", "secrets (namespace default)"];
-    assert_eq!(names(&informers), expected);
+    assert_eq!(*seen.lock().unwrap(), expected);
+    assert!(names(&informers).is_empty(), "they ended with the last controller");
     let reads = server.requests().iter().filter(|request| request.path.contains("/secrets")).count();
     assert_eq!(reads, 1, "one WatchList of the secrets");
 }
