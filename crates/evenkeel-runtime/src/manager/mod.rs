@@ -5,6 +5,7 @@
 //!  stop:   always and standby ─► elected ─► informers ─► servers ─► release of the lease
 //! ```
 
+mod added;
 mod election;
 mod error;
 mod running;
@@ -24,6 +25,7 @@ use evenkeel_client::Client;
 use evenkeel_core::Obj;
 use tokio::sync::mpsc;
 
+pub use self::added::AddedController;
 pub use self::election::{Election, Term};
 pub use self::error::{BoxError, ManagerError};
 pub use self::signals::shutdown_signal;
@@ -52,7 +54,7 @@ struct StandbyTasks {
     readiness: ManagedTask,
     /// Runs the workers.
     lead: ManagedTask,
-    /// Handle of the informers that the controller started. The manager stops them after all controllers.
+    /// Handle of the informers that the controller started for others. The manager stops them after all controllers.
     running: RunningInformers,
     /// The name of the controller and the factory of its informers.
     informers: (String, InformerFactory),
@@ -112,13 +114,14 @@ pub struct Manager {
     late: (mpsc::UnboundedSender<LateTask>, mpsc::UnboundedReceiver<LateTask>),
 }
 
-/// A task that is added while the manager runs.
+/// A task or a controller that is added while the manager runs.
 enum LateTask {
     Always(ManagedTask),
     Elected(ManagedTask),
+    Controller(MakeStandby),
 }
 
-/// Adds tasks to a running manager. Cheap to clone.
+/// Adds tasks and controllers to a running manager. Cheap to clone.
 #[derive(Clone)]
 pub struct ManagerHandle {
     late: mpsc::UnboundedSender<LateTask>,
@@ -204,11 +207,7 @@ impl Manager {
         Fut: Future<Output = Result<Next, ReconcileError>> + Send + 'static,
     {
         self.controllers.push(Box::new(move |informers, targets| {
-            let controller = controller
-                .default_informers(informers)
-                .default_diagnostics(targets.diagnostics.as_ref())
-                .default_inspector(targets.inspector.as_ref());
-            let mut standby = controller.standby()?;
+            let mut standby = prepared(controller, informers, targets).standby()?;
             let running = standby.take_running();
             let (name, ready) = (standby.name().to_owned(), standby.readiness());
             let informers = (name.clone(), standby.informers().clone());
@@ -256,7 +255,7 @@ impl Manager {
         self
     }
 
-    /// Returns a handle that adds tasks while the manager runs.
+    /// Returns a handle that adds tasks and controllers while the manager runs.
     pub fn handle(&self) -> ManagerHandle {
         ManagerHandle { late: self.late.0.clone() }
     }
@@ -301,6 +300,35 @@ impl ManagerHandle {
     {
         let _ = self.late.send(LateTask::Elected(task(name, start)));
     }
+
+    /// Adds a controller. It fills its caches and its queue at once, and reconciles at once if this process leads, or when it does.
+    /// It uses the informers of the manager: see [`Manager::controller`].
+    ///
+    /// [`AddedController::stop`] stops it alone. A manager that shuts down stops it like the others, and starts nothing.
+    ///
+    /// A controller that cannot start, or that fails, stops the manager, as every other task does.
+    pub fn controller<K, F, Fut>(&self, controller: Controller<K>, reconcile: F) -> AddedController
+    where
+        K: 'static,
+        F: Fn(Obj<K>, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Next, ReconcileError>> + Send + 'static,
+    {
+        let (handle, make) = added::added(controller, reconcile);
+        let _ = self.late.send(LateTask::Controller(make));
+        handle
+    }
+}
+
+/// Returns the controller with the informers and diagnostics of the manager, as far as it has none.
+fn prepared<K: 'static>(
+    controller: Controller<K>,
+    informers: &InformerFactory,
+    targets: &DiagnosticTargets,
+) -> Controller<K> {
+    controller
+        .default_informers(informers)
+        .default_diagnostics(targets.diagnostics.as_ref())
+        .default_inspector(targets.inspector.as_ref())
 }
 
 fn task<F, Fut, E>(name: impl Into<String>, start: F) -> ManagedTask
@@ -310,7 +338,7 @@ where
     E: Into<BoxError>,
 {
     let start = |stop| -> TaskFuture { Box::pin(async move { start(stop).await.map_err(Into::into) }) };
-    ManagedTask { name: name.into(), start: Box::new(start) }
+    ManagedTask { name: name.into(), start: Box::new(start), cancelled: None }
 }
 
 impl fmt::Debug for Manager {

@@ -90,20 +90,12 @@ impl RunningManager {
         for task in always {
             self.always.start(task);
         }
-        let mut factories = vec![(None, self.informers.clone())];
+        let mut factories = vec![self.informers.clone()];
         for controller in controllers {
-            match controller(&self.informers, &targets) {
-                Ok(StandbyTasks { readiness, lead, running, informers: (name, informers) }) => {
-                    self.running.merge(running);
-                    factories.push((Some(name), informers));
-                    self.always.start(readiness);
-                    self.waiting.push(lead);
-                }
+            match self.add_standby(controller, &targets, &factories) {
+                Ok(informers) => factories.push(informers),
                 Err(error) => return error.into(),
             }
-        }
-        if let Some(error) = cached_twice(&factories) {
-            return error.into();
         }
         let elector = election.as_ref().and_then(|election| election.handle());
         if let (Some(inspector), Some(elector)) = (&targets.inspector, elector) {
@@ -125,11 +117,42 @@ impl RunningManager {
                 }
                 Some(task) = late.recv() => match task {
                     LateTask::Always(task) => self.always.start(task),
-                    LateTask::Elected(task) if self.is_leading => self.elected.start(task),
-                    LateTask::Elected(task) => self.waiting.push(task),
+                    LateTask::Elected(task) => self.add_elected(task),
+                    // Factories of those that are added at run time are not kept: they may be stopped alone.
+                    LateTask::Controller(controller) => {
+                        if let Err(error) = self.add_standby(controller, &targets, &factories) {
+                            return error.into();
+                        }
+                    }
                 },
             }
         }
+    }
+
+    /// Starts a controller as standby, and its workers if this process leads. Returns the factory of its informers, which must not
+    /// cache what one of the others caches.
+    fn add_standby(
+        &mut self,
+        controller: MakeStandby,
+        targets: &DiagnosticTargets,
+        others: &[InformerFactory],
+    ) -> Result<InformerFactory, ControllerError> {
+        let StandbyTasks { readiness, lead, running, informers: (name, informers) } =
+            controller(&self.informers, targets)?;
+        cached_twice(&name, &informers, others)?;
+        self.running.merge(running);
+        self.always.start(readiness);
+        self.add_elected(lead);
+        Ok(informers)
+    }
+
+    /// Starts a task if this process leads, or when it does.
+    fn add_elected(&mut self, task: ManagedTask) {
+        if self.is_leading {
+            return self.elected.start(task);
+        }
+        self.waiting.retain(|waiting| !waiting.is_cancelled());
+        self.waiting.push(task);
     }
 
     async fn synced(&mut self, limit: Duration) -> Result<(), ManagerError> {
@@ -264,16 +287,19 @@ impl RunningManager {
 }
 
 /// Returns an error if a controller has informers of another factory that cache the same objects.
-fn cached_twice(factories: &[(Option<String>, InformerFactory)]) -> Option<ControllerError> {
-    factories.iter().enumerate().find_map(|(index, (controller, informers))| {
-        let doubles = factories[..index].iter().map(|(_, earlier)| earlier.cached_twice(informers));
-        let names = doubles.into_iter().find(|names| !names.is_empty())?.join(", ");
-        let problem = format!(
-            "its informers ({names}) cache what others of the manager cache already: pass the factory to \
-             `Manager::with_informers`, or leave out `.informers(…)`"
-        );
-        Some(ControllerError::InvalidConfig { controller: controller.clone()?, problem })
-    })
+fn cached_twice(
+    controller: &str,
+    informers: &InformerFactory,
+    others: &[InformerFactory],
+) -> Result<(), ControllerError> {
+    let doubles = others.iter().map(|other| other.cached_twice(informers));
+    let Some(names) = doubles.into_iter().find(|names| !names.is_empty()) else { return Ok(()) };
+    let problem = format!(
+        "its informers ({}) cache what others of the manager cache already: pass the factory to \
+         `Manager::with_informers`, or leave out `.informers(…)`",
+        names.join(", ")
+    );
+    Err(ControllerError::InvalidConfig { controller: controller.to_owned(), problem })
 }
 
 /// How the shutdown went.

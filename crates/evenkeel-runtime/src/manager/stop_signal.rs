@@ -24,6 +24,17 @@ impl StopSignal {
         }
     }
 
+    /// Waits until this signal or another one is requested.
+    pub(super) fn either(&self, other: &StopSignal) -> impl Future<Output = ()> + Send + use<> {
+        let (own, other) = (self.requested(), other.requested());
+        async move {
+            tokio::select! {
+                () = own => {}
+                () = other => {}
+            }
+        }
+    }
+
     /// Returns whether the task is to stop.
     pub fn is_requested(&self) -> bool {
         *self.0.borrow()

@@ -16,10 +16,18 @@ use crate::panic_guard::{catch_panic, panic_message};
 pub(super) struct ManagedTask {
     pub(super) name: String,
     pub(super) start: StartTask,
+    /// Requested if the task is not to start any more.
+    pub(super) cancelled: Option<StopSignal>,
 }
 
 pub(super) type StartTask = Box<dyn FnOnce(StopSignal) -> TaskFuture + Send>;
 pub(super) type TaskFuture = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>>;
+
+impl ManagedTask {
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancelled.as_ref().is_some_and(StopSignal::is_requested)
+    }
+}
 
 /// The failure of a task, which stops all others.
 pub(super) struct TaskFailure {
@@ -46,7 +54,7 @@ impl TaskGroup {
         while let Some(ended) = self.tasks.try_join_next_with_id() {
             self.forget(&ended);
         }
-        let ManagedTask { name, start } = task;
+        let ManagedTask { name, start, .. } = task;
         let (stop, failures, task) = (self.stop.clone(), self.failures.clone(), name.clone());
         let handle = self.tasks.spawn(async move {
             // The future is made inside of the guard, so that a panic while it is made counts as the task's.

@@ -1,5 +1,7 @@
 //! The order of start and stop, in virtual time.
 
+mod added;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
