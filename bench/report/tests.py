@@ -9,7 +9,7 @@ import tempfile
 import unittest
 from unittest import mock
 
-from report import cases, figures, queue, render, store
+from report import cases, figures, queue, render, store, webhooks
 
 OURS = figures.OURS
 ROOT = pathlib.Path(__file__).parents[2]
@@ -165,7 +165,7 @@ class Regions(Folder):
         self.assertEqual(file.read_text(), region("store"))
 
     def test_the_regions_of_the_documents_are_known(self):
-        known = {"informer-json", "informer-protobuf", "store", "queue", "pack", "server", "reconcile", "build"}
+        known = {"informer-json", "informer-protobuf", "store", "queue", "pack", "server", "reconcile", "webhooks", "build"}
         known |= {"sessions-kubernetes", "sessions-embedded", *render.DERIVED}
         found = []
         for file in ("README.md", "docs/performance.md"):
@@ -190,6 +190,17 @@ class Programs(Folder):
         self.assertEqual(len(titles), len(set(titles)))
         self.assertIn("plain, 16 workers, ns", titles)
         self.assertIn("plain, get and done, ns", titles)
+
+    def test_the_client_of_webhooks_is_shown_and_not_compared(self):
+        measured = {"requests_per_s": 9.0, "p50_us": 1.0, "p99_us": 2.0, "server_cpu_us": 3.0, "client_cpu_us": 4.0}
+        table = figures.Table("webhooks", 1)
+        for program, factor in ((OURS, 1.0), (webhooks.PEER, 3.0)):
+            webhooks.add(table, program, 0, "validate", 4, {name: value * factor for name, value in measured.items()})
+        figures.check("webhooks", table.content)
+        ratios = {row["title"]: figures.ratio(row, webhooks.PEER) for row in table.content["rows"]}
+        self.assertEqual(ratios["validate, 4 connections: CPU of the client per request, µs"], None)
+        self.assertEqual(ratios["validate, 4 connections: CPU of the server per request, µs"][0], 3.0)
+        self.assertAlmostEqual(ratios["validate, 4 connections: requests/s"][0], 1 / 3)
 
     def test_programs_that_print_json_make_a_table(self):
         line = json.dumps({"title": "creates, /s", "value": 5.0, "more": True})

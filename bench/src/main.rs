@@ -19,6 +19,7 @@ mod server;
 mod start;
 mod store;
 mod watch;
+mod webhooks;
 
 use std::ffi::{OsStr, OsString};
 
@@ -64,6 +65,8 @@ fn main() -> Result<(), Failure> {
         Some(name @ "compare") => return compare::run(compare::Options::parse_from(own(name, arguments))),
         // A child process of that case.
         Some(name @ "load-server") => return server::serve(&server::Options::parse_from(own(name, arguments))),
+        // Parts of `bench/webhooks.sh`.
+        Some(name @ "webhooks") => return webhooks::run(webhooks::Options::parse_from(own(name, arguments))),
         _ => {}
     }
     let options = Options::parse();
