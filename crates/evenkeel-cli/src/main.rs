@@ -8,6 +8,9 @@ mod controller;
 mod demo;
 mod observe;
 mod output;
+mod rbac;
+mod resolve;
+mod selection;
 mod signals;
 mod terminal;
 
@@ -17,7 +20,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Kubernetes without a cluster: an embedded API server, an informer for any API server, and a sample controller.
+/// Kubernetes without a cluster: an embedded API server, an informer for any API server, and operators to start from.
 #[derive(Debug, Parser)]
 #[command(name = "evenkeel", version)]
 struct Arguments {
@@ -33,6 +36,8 @@ enum Command {
     Apiserver(apiserver::Arguments),
     /// Print every notification of an informer: adds, updates and deletes of a resource
     Observe(observe::Arguments),
+    /// Compute the minimal roles of a program from what it used, or check the roles that it has
+    Rbac(rbac::Arguments),
     /// Run a controller against a cluster
     Controller(controller::Arguments),
     /// Run benchmarks and print the results as JSON
@@ -53,6 +58,7 @@ async fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(arguments).await,
         Command::Apiserver(arguments) => apiserver::run(arguments).await,
         Command::Observe(arguments) => observe::run(arguments).await,
+        Command::Rbac(arguments) => rbac::run(arguments).await,
         Command::Controller(arguments) => controller::run(arguments).await,
         Command::Bench(arguments) => bench::run(arguments).await,
     };

@@ -4,7 +4,6 @@ mod diff;
 mod footer;
 mod line;
 mod progress;
-mod resolve;
 mod tally;
 
 use std::io::{self, IsTerminal};
@@ -19,7 +18,7 @@ use evenkeel_cache::source::{ApiSource, BoxError};
 use evenkeel_cache::{Event, HandlerOptions, InformerOptions, RunningInformers, SharedInformer, Subscription};
 use evenkeel_client::api::scope::Any;
 use evenkeel_client::{Api, Unstructured, Wire};
-use evenkeel_core::{FieldSelector, LabelSelector, Status, duration};
+use evenkeel_core::{Status, duration};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -31,6 +30,8 @@ use self::tally::Tally;
 use crate::Outcome;
 use crate::connect::{Cluster, Connection};
 use crate::output::{self, Output};
+use crate::resolve::resolve;
+use crate::selection::ObjectSelection;
 use crate::signals::Signals;
 use crate::terminal::{self, Block};
 
@@ -60,18 +61,8 @@ pub(crate) struct Arguments {
     /// Resource as in kubectl: pods, po, deployments.apps, deployments.v1.apps, foos.example.com/v1
     #[arg(value_name = "RESOURCE", value_parser = NonEmptyStringValueParser::new())]
     resource: String,
-    /// Only objects in this namespace [default: that of the context]
-    #[arg(short, long, value_name = "NS", value_parser = NonEmptyStringValueParser::new())]
-    namespace: Option<String>,
-    /// Objects in all namespaces
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
-    all_namespaces: bool,
-    /// Only objects whose labels match, such as app=web,tier!=cache
-    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = LabelSelector::parse)]
-    selector: Option<LabelSelector>,
-    /// Only objects whose fields match, such as spec.nodeName=node-1
-    #[arg(long, value_name = "SELECTOR", value_parser = FieldSelector::parse)]
-    field_selector: Option<FieldSelector>,
+    #[command(flatten)]
+    selection: ObjectSelection,
     /// Resync period, such as 30s [default: off]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     resync: Option<Duration>,
@@ -168,12 +159,12 @@ impl Session {
             // Protobuf drops fields that this version does not know, so their changes would be missing.
             arguments.connection.prefer(Wire::Json);
         }
-        let cluster = arguments.connection.cluster(arguments.namespace)?;
+        let cluster = arguments.connection.cluster(arguments.selection.namespace)?;
         let client = cluster.client();
-        let info = resolve::resolve(&cluster, &arguments.resource).await?;
+        let info = resolve(&cluster, &arguments.resource).await?;
         // Without differences only metadata is printed, so protobuf is sufficient.
         let mut api = Api::<Unstructured, Any>::of(client, &info);
-        let what = match (info.namespaced(), arguments.all_namespaces) {
+        let what = match (info.namespaced(), arguments.selection.all_namespaces) {
             (true, false) => {
                 let namespace = &client.config().namespace;
                 api = api.namespace(namespace);
@@ -183,8 +174,8 @@ impl Session {
             (false, _) => info.plural().to_owned(),
         };
         let source = ApiSource::new(api)
-            .labels(arguments.selector.unwrap_or_default())
-            .fields(arguments.field_selector.unwrap_or_default());
+            .labels(arguments.selection.selector.unwrap_or_default())
+            .fields(arguments.selection.field_selector.unwrap_or_default());
 
         let (failures, troubles) = mpsc::channel(TROUBLES);
         let mut options = InformerOptions::<Unstructured>::new()

@@ -1,39 +1,11 @@
 //! Wrong input: each gives one sentence and an exit code.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use evenkeel_apiserver::{Action, ApiServer, Rule};
 use evenkeel_core::{Reason, Status};
 
-use crate::process::evenkeel;
-
-/// A folder that is removed at the end of the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("evenkeel-bad-input-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn file(&self, name: &str, text: &str) -> String {
-        let path = self.0.join(name);
-        std::fs::write(&path, text).unwrap();
-        path.to_str().unwrap().to_owned()
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use crate::process::{Folder, evenkeel};
 
 /// Runs the command to its end, on another thread than the server's runtime. Returns the exit code and the standard
 /// error.
@@ -91,7 +63,7 @@ async fn an_unknown_resource_is_reported_with_similar_names() {
         ("deployments/v9", r#"the server has no resource "deployments.v9"; did you mean deployments.v1.apps?"#),
         ("pods.nowhere", r#"the server has no resource "pods.nowhere"; did you mean pods/v1?"#),
         ("widgets", r#"the server has no resource "widgets""#),
-        ("tokenreviews", "tokenreviews cannot be observed: it has no list and watch, only create"),
+        ("tokenreviews", "tokenreviews cannot be watched: it has no list and watch, only create"),
     ] {
         assert_eq!(sentence(&["observe", resource, "--server", server.url()]).await, message);
     }

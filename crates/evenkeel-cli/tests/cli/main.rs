@@ -15,3 +15,4 @@ mod kill_rounds;
 mod kubectl;
 mod observe;
 mod process;
+mod rbac;

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const SUGGESTIONS: usize = 3;
 
 /// Returns the resource, which supports list and watch.
-pub(super) async fn resolve(cluster: &Cluster, resource: &str) -> Result<Arc<ResourceInfo>, Failure> {
+pub(crate) async fn resolve(cluster: &Cluster, resource: &str) -> Result<Arc<ResourceInfo>, Failure> {
     let warn = |warning: &str| eprintln!("evenkeel: {}", sanitize(warning));
     let mapper = RestMapper::with_warnings(cluster.client().discovery().cached(), warn);
     let query = ask(&mapper, resource);
@@ -65,7 +65,7 @@ async fn check(mapper: &RestMapper, info: &ResourceInfo) -> Result<(), Failure> 
         return Ok(());
     }
     let verbs = served.verbs.join(", ");
-    Err(format!("{} cannot be observed: it has no list and watch, only {verbs}", info.plural()).into())
+    Err(format!("{} cannot be watched: it has no list and watch, only {verbs}", info.plural()).into())
 }
 
 /// Returns the names of similar resources, the nearest first.
