@@ -6,6 +6,7 @@ mod bench;
 mod connect;
 mod controller;
 mod demo;
+mod new;
 mod observe;
 mod output;
 mod rbac;
@@ -36,6 +37,8 @@ enum Command {
     Apiserver(apiserver::Arguments),
     /// Print every notification of an informer: adds, updates and deletes of a resource
     Observe(observe::Arguments),
+    /// Write the project of an operator: a kind, a controller, tests, manifests
+    New(new::Arguments),
     /// Compute the minimal roles of a program from what it used, or check the roles that it has
     Rbac(rbac::Arguments),
     /// Run a controller against a cluster
@@ -58,6 +61,7 @@ async fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(arguments).await,
         Command::Apiserver(arguments) => apiserver::run(arguments).await,
         Command::Observe(arguments) => observe::run(arguments).await,
+        Command::New(arguments) => new::run(arguments).await,
         Command::Rbac(arguments) => rbac::run(arguments).await,
         Command::Controller(arguments) => controller::run(arguments).await,
         Command::Bench(arguments) => bench::run(arguments).await,

@@ -13,6 +13,7 @@ mod descriptors;
 #[cfg(unix)]
 mod kill_rounds;
 mod kubectl;
+mod new;
 mod observe;
 mod process;
 mod rbac;
