@@ -14,6 +14,7 @@ mod resolve;
 mod selection;
 mod signals;
 mod terminal;
+mod wait;
 
 use std::error::Error;
 use std::io;
@@ -41,6 +42,8 @@ enum Command {
     New(new::Arguments),
     /// Compute the minimal roles of a program from what it used, or check the roles that it has
     Rbac(rbac::Arguments),
+    /// Wait until objects are created or deleted, or meet a condition
+    Wait(wait::Arguments),
     /// Run a controller against a cluster
     Controller(controller::Arguments),
     /// Run benchmarks and print the results as JSON
@@ -49,6 +52,9 @@ enum Command {
 
 /// Exit code of a program whose standard output is closed: 128 plus the number of SIGPIPE.
 const BROKEN_PIPE: u8 = 141;
+
+/// Exit code of a wait whose condition can no longer be met.
+const NEVER_MET: u8 = 3;
 
 /// An error that is only printed.
 type Failure = Box<dyn Error + Send + Sync>;
@@ -63,6 +69,7 @@ async fn main() -> ExitCode {
         Command::Observe(arguments) => observe::run(arguments).await,
         Command::New(arguments) => new::run(arguments).await,
         Command::Rbac(arguments) => rbac::run(arguments).await,
+        Command::Wait(arguments) => wait::run(arguments).await,
         Command::Controller(arguments) => controller::run(arguments).await,
         Command::Bench(arguments) => bench::run(arguments).await,
     };
@@ -71,7 +78,7 @@ async fn main() -> ExitCode {
         Err(error) if is_broken_pipe(error.as_ref()) => ExitCode::from(BROKEN_PIPE),
         Err(error) => {
             eprintln!("evenkeel: {}", terminal::sanitize(&chain(error.as_ref())));
-            ExitCode::FAILURE
+            if error.is::<wait::NeverMet>() { ExitCode::from(NEVER_MET) } else { ExitCode::FAILURE }
         }
     }
 }

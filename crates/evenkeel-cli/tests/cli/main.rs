@@ -17,3 +17,4 @@ mod new;
 mod observe;
 mod process;
 mod rbac;
+mod wait;
