@@ -10,7 +10,6 @@
 
 use std::collections::BTreeSet;
 use std::future::ready;
-use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::apiserver::ApiServer;
@@ -19,11 +18,11 @@ use evenkeel::client::wait_for;
 use evenkeel::controller::Source;
 use evenkeel::election::ElectionHealth;
 use evenkeel::health::{Check, Health, HealthServer, MetricsSource, Prometheus};
-use evenkeel::helpers::{Finalized, Finalizers, controller_reference, find_condition, set_condition};
+use evenkeel::helpers::{Finalized, Finalizers, condition, controller_reference, find_condition, set_condition};
 use evenkeel::k8s_openapi::api::apps::v1::Deployment;
 use evenkeel::k8s_openapi::api::core::v1::{ConfigMap, EnvFromSource, Secret, Service, ServiceSpec};
 use evenkeel::k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use evenkeel::k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
+use evenkeel::k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use evenkeel::prelude::*;
 use evenkeel::webhook::certificates::OwnCertificates;
 use evenkeel::webhook::{Hook, Mutating, Validating, WebhookServer};
@@ -74,16 +73,15 @@ struct SiteReconciler {
 
 /// Applies the children of a site and returns its Deployment.
 async fn apply_children(site: &Obj<Site>, secret: Option<&Obj<Secret>>, ctx: &Context) -> Outcome<Obj<Deployment>> {
-    let (name, namespace) = (site.key().name(), site.key().namespace().unwrap_or_default());
-    let spec = &site.typed()?.spec;
+    let (name, spec) = (site.key().name(), &site.typed()?.spec);
     let owner = controller_reference(site)?;
     let metadata = || apply!(ObjectMeta { labels: { "site": name }, owner_references: [owner.clone()] });
     let page = apply!(ConfigMap { metadata: metadata(), data: { "index.html": &spec.page } });
-    ctx.api::<ConfigMap>().namespace(namespace).apply(name, NAME, &page).force().await?;
+    ctx.api::<ConfigMap>().beside(site).enforce(name, &page).await?;
 
     let ports = apply!(ServiceSpec { selector: { "site": name }, ports: [{ port: 80 }] });
     let service = apply!(Service { metadata: metadata(), spec: ports });
-    ctx.api::<Service>().namespace(namespace).apply(name, NAME, &service).force().await?;
+    ctx.api::<Service>().beside(site).enforce(name, &service).await?;
 
     // A changed page or Secret changes the pod template, which rolls the pods.
     let secret = secret.map(|secret| secret.typed()).transpose()?;
@@ -106,22 +104,20 @@ async fn apply_children(site: &Obj<Site>, secret: Option<&Obj<Secret>>, ctx: &Co
             },
         },
     });
-    Ok(ctx.api::<Deployment>().namespace(namespace).apply(name, NAME, &deployment).force().await?)
+    Ok(ctx.api::<Deployment>().beside(site).enforce(name, &deployment).await?)
 }
 
 impl Reconciler<Site> for SiteReconciler {
     type Error = ReconcileError;
 
-    #[expect(clippy::disallowed_methods, reason = "conditions have the time of the system")]
     async fn reconcile(&self, site: Obj<Site>, ctx: Context) -> Result<Next, ReconcileError> {
         let Finalized::Live { object: site, .. } = self.finalizers.finalize(&ctx, &site).await? else {
             return Ok(Next::done());
         };
-        let (name, namespace) = (site.key().name(), site.key().namespace().unwrap_or_default());
         let object = site.typed()?;
         let mut status = object.status.clone().unwrap_or_default();
         let secrets = ctx.lister::<Secret>()?;
-        let secret = object.spec.secret.as_ref().map(|name| secrets.require(ObjectKey::namespaced(namespace, name)));
+        let secret = object.spec.secret.as_ref().map(|name| secrets.require(site.key().sibling(name)));
         let (is_ready, reason, message) = match secret.transpose() {
             // An event of the Secret enqueues the site: nothing to retry.
             Err(missing) => (false, "SecretMissing", missing.to_string()),
@@ -137,18 +133,10 @@ impl Reconciler<Site> for SiteReconciler {
                 (is_ready, if is_ready { "Serving" } else { "RollingOut" }, ready)
             }
         };
-        let condition = Condition {
-            type_: "Ready".to_owned(),
-            status: if is_ready { "True" } else { "False" }.to_owned(),
-            reason: reason.to_owned(),
-            message,
-            observed_generation: site.generation(),
-            last_transition_time: Time(evenkeel::k8s_openapi::jiff::Timestamp::now()),
-        };
-        set_condition(&mut status.conditions, condition);
+        set_condition(&mut status.conditions, condition(&site, "Ready", is_ready, reason, message));
         if object.status.as_ref() != Some(&status) {
             let status = apply!(Site { status });
-            ctx.api::<Site>().namespace(namespace).status().apply(name, NAME, &status).force().await?;
+            ctx.api::<Site>().beside(&site).status().enforce(site.key().name(), &status).await?;
         }
         Ok(Next::done())
     }
@@ -162,16 +150,16 @@ fn defaults() -> Hook<Mutating<Site>> {
 }
 
 fn validation() -> Hook<Validating<Site>> {
-    let check = |site: Arc<Site>| match &site.spec.image {
+    Hook::validating::<Site>().on_write(|site, _| match &site.spec.image {
         Some(image) if !image.contains(':') => ready(Err(format!("spec.image: {image} has no tag").into())),
         _ => ready(Ok(())),
-    };
-    Hook::validating::<Site>().on_create(move |site, _| check(site)).on_update(move |_, site, _| check(site))
+    })
 }
 
 /// Installs the kind and returns all parts of the program. The controller reconciles while this process leads.
 async fn program(client: &Client, zone: Zone, metrics: impl MetricsSource, addresses: [&str; 2]) -> Outcome<Manager> {
-    client.api::<CustomResourceDefinition>().apply(Site::crd_name(), NAME, &Site::crd()).force().await?;
+    let client = &client.with_field_manager(NAME);
+    client.api::<CustomResourceDefinition>().enforce(Site::crd_name(), &Site::crd()).await?;
     let (mut finalizers, names) = (Finalizers::new(), zone.clone());
     finalizers.register("example.com/zone", move |site: Obj<Site>, _| {
         names.send_modify(|names| _ = names.remove(site.key().as_str()));
@@ -194,6 +182,7 @@ async fn program(client: &Client, zone: Zone, metrics: impl MetricsSource, addre
     health.live().add(Check::election(&election))?;
     health.ready().add(Check::synced(&manager.informers().of::<Site>()))?;
     health.ready().add(hooks.readiness())?;
+    health.ready().add(certificates.readiness(&hooks))?; // API servers trust the certificate
     let probes = HealthServer::builder(&health).address(addresses[1]).metrics(metrics);
     Ok(manager
         .server("probes", |stop| probes.run(stop.requested()))

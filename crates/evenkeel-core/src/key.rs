@@ -94,6 +94,17 @@ impl ObjectKey {
         ObjectKey(KeyText::of([name, "", ""]))
     }
 
+    /// Returns the key of another object in the same namespace; of a cluster-scoped object if this key has no namespace.
+    ///
+    /// ```
+    /// use evenkeel_core::ObjectKey;
+    ///
+    /// assert_eq!(ObjectKey::namespaced("shop", "web").sibling("web-config").as_str(), "shop/web-config");
+    /// ```
+    pub fn sibling(&self, name: &str) -> Self {
+        Self::new(self.namespace(), name)
+    }
+
     /// Returns the namespace, or `None` for a cluster-scoped object.
     pub fn namespace(&self) -> Option<&str> {
         self.as_str().split_once('/').map(|(namespace, _)| namespace)

@@ -157,6 +157,23 @@ impl<K> Api<K, All> {
         self.scoped(Namespaced(namespace.into()))
     }
 
+    /// Narrows the API to the namespace of an object, as for the children of what a controller reconciles.
+    ///
+    /// ```
+    /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+    ///
+    /// let pod = client.core_v1().pods("default").get("web-0").await?;
+    /// let settings = client.api::<ConfigMap>().beside(&pod).get("settings").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// An object of a cluster-scoped kind has no namespace: nothing can be named then.
+    pub fn beside<T>(&self, object: &Obj<T>) -> Api<K> {
+        self.namespace(object.key().namespace().unwrap_or_default())
+    }
+
     /// Narrows the API to the default namespace of the client's configuration.
     pub fn default_namespace(&self) -> Api<K> {
         self.namespace(&self.client.config().namespace)
@@ -389,6 +406,29 @@ impl<K, S: Scope> Api<K, S> {
         S: Addressable,
     {
         self.apply_to(name, None, field_manager, fields)
+    }
+
+    /// Makes an object have these fields: an [`apply`](Self::apply) by the client's field manager that takes fields from other
+    /// managers. What a controller does with what it owns.
+    ///
+    /// ```
+    /// # async fn example(client: evenkeel_client::Client) -> Result<(), evenkeel_client::Error> {
+    /// use evenkeel_client::apply;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    ///
+    /// let client = client.with_field_manager("my-operator"); // once, where the client is made
+    /// let settings = apply!(ConfigMap { data: { "colour": "blue" } });
+    /// client.api::<ConfigMap>().namespace("default").enforce("settings", &settings).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It is an error if the client has no field manager ([`Client::with_field_manager`]).
+    pub fn enforce<T: Object + ?Sized>(&self, name: &str, fields: &T) -> ApiRequest<Obj<K>, verb::Apply>
+    where
+        S: Addressable,
+    {
+        self.apply_to(name, None, "", fields).force()
     }
 }
 

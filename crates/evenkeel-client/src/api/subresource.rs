@@ -77,6 +77,11 @@ impl<T, S: Addressable> Subresource<T, S> {
         self.api.apply_to(name, Some(&self.subresource), field_manager, fields)
     }
 
+    /// Makes the subresource have these fields, by the client's field manager; see [`Api::enforce`].
+    pub fn enforce<F: Object + ?Sized>(&self, name: &str, fields: &F) -> ApiRequest<Obj<T>, verb::Apply> {
+        self.api.apply_to(name, Some(&self.subresource), "", fields).force()
+    }
+
     /// Posts to the subresource, for subresources that are verbs: a token request, a binding. `R` is the type of the
     /// response.
     pub fn post<B: Serialize, R: DeserializeOwned + 'static>(

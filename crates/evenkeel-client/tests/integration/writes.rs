@@ -258,6 +258,10 @@ async fn wrh_009_a_field_manager_of_the_client_is_in_all_writes_but_deletes() {
     assert_eq!(query(&service.last().url), "fieldManager=me");
     maps.apply("a", "you", &config_map("a")).await.unwrap();
     assert_eq!(query(&service.last().url), "fieldManager=you");
+    maps.enforce("a", &config_map("a")).await.unwrap();
+    assert_eq!(query(&service.last().url), "fieldManager=me&force=true");
+    maps.status().enforce("a", &config_map("a")).await.unwrap();
+    assert!(service.last().url.ends_with("/configmaps/a/status?fieldManager=me&force=true"));
     maps.get("a").await.unwrap();
     assert_eq!(query(&service.last().url), "");
     maps.delete("a").await.unwrap();
@@ -275,6 +279,12 @@ async fn wrh_009_a_field_manager_of_the_client_is_in_all_writes_but_deletes() {
     assert_eq!(query(&service.last().url), "fieldManager=me");
     let error = service.client().core_v1().config_maps("default").apply("a", "", &config_map("a")).await.unwrap_err();
     assert!(error.to_string().contains("with_field_manager"), "{error}");
+    let error = service.client().core_v1().config_maps("default").enforce("a", &config_map("a")).await.unwrap_err();
+    assert!(error.to_string().contains("with_field_manager"), "{error}");
+    // The namespace of an object is that of its children.
+    let map = maps.get("a").await.unwrap();
+    client.api::<ConfigMap>().beside(&map).get("b").await.unwrap();
+    assert!(service.last().url.contains("/namespaces/default/configmaps/b"));
 }
 
 #[tokio::test(start_paused = true)]

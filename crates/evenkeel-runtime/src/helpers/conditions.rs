@@ -1,6 +1,45 @@
 //! Conditions of a status, as `meta.SetStatusCondition` of apimachinery.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use evenkeel_core::Obj;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
+
+/// Returns a condition of an object, for [`set_condition`]: observed at the generation of the object, at the current time.
+///
+/// A `status` of `true` is `True`, of `false` `False`, of `None` `Unknown`. `reason` is a CamelCase word for programs, `message` a
+/// sentence for people.
+///
+/// ```
+/// use evenkeel_runtime::helpers::{condition, set_condition};
+/// # use evenkeel_core::Obj;
+/// # use k8s_openapi::api::apps::v1::Deployment;
+/// # use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+/// # fn example(web: &Obj<Deployment>, conditions: &mut Vec<Condition>) {
+/// set_condition(conditions, condition(web, "Ready", false, "RollingOut", "one of three replicas"));
+/// # }
+/// ```
+#[expect(clippy::disallowed_methods, reason = "conditions have the time of the system")]
+pub fn condition<K>(
+    object: &Obj<K>,
+    type_: &str,
+    status: impl Into<Option<bool>>,
+    reason: &str,
+    message: impl Into<String>,
+) -> Condition {
+    let status = match status.into() {
+        Some(true) => "True",
+        Some(false) => "False",
+        None => "Unknown",
+    };
+    Condition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: message.into(),
+        observed_generation: object.generation(),
+        last_transition_time: Time(Timestamp::now()),
+    }
+}
 
 /// Replaces the condition of this type, or appends it. Returns whether anything has changed.
 ///

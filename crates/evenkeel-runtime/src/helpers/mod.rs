@@ -4,7 +4,7 @@
 //!   runs cleanups before an object is deleted.
 //! - Owners: [`set_controller_reference`], [`set_owner_reference`], [`remove_owner_reference`], [`is_controlled_by`];
 //!   [`controller_reference`] for server-side apply.
-//! - Conditions: [`set_condition`], [`remove_condition`], [`find_condition`], [`is_condition_true`].
+//! - Conditions: [`condition`], [`set_condition`], [`remove_condition`], [`find_condition`], [`is_condition_true`].
 //! - Writes: [`create_or_update`], [`create_or_patch`], and [`create_or_patch_from`], which starts from a cached object.
 //!   [`Patch::merge_from`](evenkeel_client::Patch::merge_from) makes a patch of two states of an object. Server-side apply is
 //!   [`Api::apply`](evenkeel_client::Api::apply) with [`force`](evenkeel_client::ApiRequest::force), also of
@@ -22,7 +22,7 @@ mod owners;
 #[cfg(test)]
 mod tests;
 
-pub use conditions::{find_condition, is_condition_true, remove_condition, set_condition};
+pub use conditions::{condition, find_condition, is_condition_true, remove_condition, set_condition};
 pub use finalizer_patch::{add_finalizer, contains_finalizer, remove_finalizer};
 pub use finalizers::{CleanupFailure, FinalizeError, Finalized, Finalizers, RegisterError};
 pub use has_owners::{HasOwners, HasOwnersMut};
