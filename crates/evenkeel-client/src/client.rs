@@ -18,6 +18,7 @@ use tower_service::Service;
 
 use crate::access::AccessRecorder;
 use crate::api::{FieldValidation, RepeatedWrites};
+use crate::attempt_observer::{AttemptObserver, AttemptObservers};
 use crate::auth::{Credentials, ExecCredentials, oidc_refresher};
 use crate::config::{Auth, Config, ConfigError, ServerUrl, Tls};
 use crate::error::Error;
@@ -35,6 +36,7 @@ use crate::write_observer::{WriteObserver, WriteObservers};
 pub struct Client {
     inner: Arc<ClientInner>,
     write_observers: WriteObservers,
+    attempt_observers: AttemptObservers,
     write_defaults: Option<Arc<WriteDefaults>>,
     access_recorder: Option<AccessRecorder>,
 }
@@ -234,6 +236,7 @@ impl Client {
                 kinds: RwLock::default(),
             }),
             write_observers: WriteObservers::default(),
+            attempt_observers: AttemptObservers::default(),
             write_defaults: None,
             access_recorder: None,
         }
@@ -257,7 +260,24 @@ impl Client {
     /// # }
     /// ```
     pub fn with_write_observer(&self, observer: impl WriteObserver) -> Client {
-        Client { write_observers: self.write_observers.with(observer), ..self.clone() }
+        Client { write_observers: self.write_observers.with(Box::new(observer)), ..self.clone() }
+    }
+
+    /// Returns a client that notifies this observer of the outcome of every attempt. It shares everything else with this client.
+    /// Observers that this client has are still notified, after the new one.
+    ///
+    /// ```
+    /// # fn example(client: &evenkeel_client::Client) {
+    /// use evenkeel_client::ObservedAttempt;
+    ///
+    /// let client = client.with_attempt_observer(|attempt: &ObservedAttempt<'_>| match attempt.outcome {
+    ///     Ok(status) => println!("{}: {status}", attempt.request),
+    ///     Err(error) => println!("{}: {error}", attempt.request),
+    /// });
+    /// # }
+    /// ```
+    pub fn with_attempt_observer(&self, observer: impl AttemptObserver) -> Client {
+        Client { attempt_observers: self.attempt_observers.with(Box::new(observer)), ..self.clone() }
     }
 
     /// Returns a client whose creates, updates, patches and applies have this field manager, subresources included. The
@@ -322,6 +342,10 @@ impl Client {
 
     pub(crate) fn write_observers(&self) -> &WriteObservers {
         &self.write_observers
+    }
+
+    pub(crate) fn attempt_observers(&self) -> &AttemptObservers {
+        &self.attempt_observers
     }
 
     /// Returns the configuration.

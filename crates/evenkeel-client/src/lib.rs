@@ -55,6 +55,7 @@ compile_error!("the feature `certificates` generates keys: enable the feature `r
 
 pub mod access;
 pub mod api;
+mod attempt_observer;
 pub mod auth;
 #[cfg(feature = "certificates")]
 pub mod certificates;
@@ -64,6 +65,7 @@ pub mod discovery;
 mod error;
 pub mod managed_fields;
 pub mod manifest;
+mod observer_chain;
 pub mod paging;
 pub mod reference;
 pub mod remote;
@@ -86,6 +88,7 @@ pub use api::{
     PartialObjectMetadata, Patch, Patched, Propagation, Unstructured, VersionMatch, WatchParams, create_or_patch,
     create_or_patch_from, create_or_update,
 };
+pub use attempt_observer::{AttemptObserver, ObservedAttempt};
 pub use client::{Client, ClientBuilder};
 pub use config::Config;
 pub use error::{Error, RequestName};

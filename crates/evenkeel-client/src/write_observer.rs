@@ -1,6 +1,5 @@
 //! [`WriteObserver`]: notified of every write that a [`Client`](crate::Client) makes.
 
-use std::fmt;
 use std::sync::Arc;
 
 use evenkeel_core::codec::ListDecoder;
@@ -9,6 +8,7 @@ use http::Method;
 use http::header::{CONTENT_TYPE, HeaderMap};
 
 use crate::error::Error;
+use crate::observer_chain::ObserverChain;
 use crate::rest::{Path, Response};
 use crate::transport::TransportFault;
 
@@ -124,38 +124,8 @@ impl ObservedWrite<'_> {
     }
 }
 
-/// The observers of a client: the newest and those of the client it was made from.
-#[derive(Clone, Default)]
-pub(crate) struct WriteObservers(Option<Arc<ObserverNode>>);
-
-struct ObserverNode {
-    observer: Box<dyn WriteObserver>,
-    outer: WriteObservers,
-}
-
-impl WriteObservers {
-    pub(crate) fn with(&self, observer: impl WriteObserver) -> Self {
-        WriteObservers(Some(Arc::new(ObserverNode { observer: Box::new(observer), outer: self.clone() })))
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_none()
-    }
-
-    fn notify(&self, write: &ObservedWrite<'_>) {
-        let mut next = &self.0;
-        while let Some(node) = next {
-            node.observer.observe(write);
-            next = &node.outer.0;
-        }
-    }
-}
-
-impl fmt::Debug for WriteObservers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_empty() { "WriteObservers(none)" } else { "WriteObservers(..)" })
-    }
-}
+/// The observers of a client.
+pub(crate) type WriteObservers = ObserverChain<dyn WriteObserver>;
 
 /// The write that a request makes, for its client's observers.
 #[derive(Clone, Debug)]
@@ -238,7 +208,8 @@ impl PendingWrite {
 
     fn notify(&self, verb: WriteVerb, key: Option<&ObjectKey>, result: WriteResult<'_>) {
         let subresource = self.subresource.as_deref();
-        self.observers.notify(&ObservedWrite { verb, resource: &self.resource, subresource, key, result });
+        let write = ObservedWrite { verb, resource: &self.resource, subresource, key, result };
+        self.observers.iter().for_each(|observer| observer.observe(&write));
     }
 
     fn verb(&self, headers: &HeaderMap) -> WriteVerb {

@@ -18,6 +18,7 @@ use super::redirect::{Redirect, redirect};
 use super::response::ResponseReader;
 use super::retry::{AttemptOutcome, ResponseMode, Retries, RetryDecision, retry_after};
 use super::throttle::Notice;
+use crate::attempt_observer::ObservedAttempt;
 use crate::auth::DebugHeaders;
 use crate::client::Client;
 use crate::error::{Error, RequestName};
@@ -338,9 +339,14 @@ impl Execution<'_> {
         if let Some(size) = size.filter(|size| *size > 0 && status.is_some()) {
             metrics.request_size(method, size);
         }
+        let outcome = outcome.map_err(|error| TransportError::from_any(error, config.server.host()));
+        for observer in self.client.attempt_observers().iter() {
+            let outcome = outcome.as_ref().map(http::Response::status);
+            observer.observe(&ObservedAttempt { request: self.request, outcome });
+        }
         match outcome {
             Ok(response) => Ok(Ok(body::wrap(response, self.request, config, self.mode)?)),
-            Err(error) => Ok(Err(TransportError::from_any(error, config.server.host()))),
+            Err(error) => Ok(Err(error)),
         }
     }
 

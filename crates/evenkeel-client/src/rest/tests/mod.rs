@@ -1,5 +1,6 @@
 //! Requests against a scripted service.
 
+mod attempt_observer;
 mod bodies;
 mod credentials;
 mod metrics;
