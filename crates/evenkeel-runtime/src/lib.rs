@@ -27,6 +27,7 @@
 //! # Modules
 //!
 //! - [`controller`]: [`Controller`] reconciles the objects of a kind.
+//! - [`clusters`]: controllers of several clusters, which are engaged and disengaged at run time.
 //! - [`manager`]: [`Manager`] starts and stops controllers, servers and other tasks in order.
 //! - [`enqueue`]: handlers that add the keys of objects, of their owners, or of related objects to a
 //!   [`WorkQueue`](evenkeel_queue::WorkQueue).
@@ -50,10 +51,11 @@
 //!
 //! # Missing features
 //!
-//! Several clusters in one manager, and sharding.
+//! Sharding, of objects or of clusters, over replicas.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod clusters;
 pub mod controller;
 pub mod election;
 pub mod enqueue;
@@ -75,6 +77,7 @@ mod serve;
 pub mod testing;
 pub mod tls;
 
+pub use clusters::{Clusters, MultiClusterController};
 pub use controller::{Context, Controller, Next, ReconcileError, Reconciler, reconcile_with};
 pub use election::{LeaderElector, Lease};
 pub use enqueue::{Enqueue, enqueue_key, enqueue_owner, enqueue_with};

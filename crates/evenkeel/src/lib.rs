@@ -89,6 +89,7 @@
 //! | [`cache`] | [`SharedInformer`], [`InformerFactory`], [`Lister`], stores, reflectors | `tools/cache`, `informers`, `listers` |
 //! | [`queue`] | [`WorkQueue`] and its limiters | `util/workqueue`, `util/flowcontrol` |
 //! | [`controller`], [`manager`] | [`Controller`], [`Manager`] | controller-runtime's `builder`, `manager` |
+//! | [`clusters`] | [`MultiClusterController`]: one controller in several clusters | multicluster-runtime |
 //! | [`election`] | [`LeaderElector`] | `tools/leaderelection` |
 //! | [`events`] | [`EventRecorder`] | `tools/record`, `tools/events` |
 //! | [`enqueue`] | handlers that enqueue keys | written by every controller |
@@ -131,7 +132,7 @@ pub use evenkeel_client as client;
 pub use evenkeel_core as core;
 pub use evenkeel_queue as queue;
 pub use evenkeel_runtime::{
-    controller, election, enqueue, events, health, helpers, inspect, manager, manifests, testing, tls,
+    clusters, controller, election, enqueue, events, health, helpers, inspect, manager, manifests, testing, tls,
 };
 
 #[cfg(feature = "apiserver")]
@@ -162,8 +163,8 @@ pub use evenkeel_core::{FieldSelector, LabelSelector, Obj, ObjectKey, ResourceIn
 pub use evenkeel_queue::{Item, RateLimiter, WorkQueue};
 pub use evenkeel_runtime::manager::shutdown_signal;
 pub use evenkeel_runtime::{
-    Context, Controller, EventRecorder, EventType, LeaderElector, Lease, Manager, Next, ReconcileError, Reconciler,
-    enqueue_key, enqueue_owner, enqueue_with, reconcile_with,
+    Clusters, Context, Controller, EventRecorder, EventType, LeaderElector, Lease, Manager, MultiClusterController,
+    Next, ReconcileError, Reconciler, enqueue_key, enqueue_owner, enqueue_with, reconcile_with,
 };
 
 /// The types and traits that nearly all programs use: `use evenkeel::prelude::*;`.

@@ -18,6 +18,7 @@ use super::unique_name::UniqueName;
 use super::watched_kind::WatchedKind;
 use super::watched_kinds::WatchedKinds;
 use crate::EventRecorder;
+use crate::clusters::{ClusterKey, ClusterMember, HOME};
 
 /// What a reconcile receives beside the object: its key, a client, listers of the watched kinds, and an event recorder.
 ///
@@ -40,11 +41,20 @@ struct ReconcileAttempt {
 
 /// What all reconciles of a controller share.
 pub(super) struct ControllerShared {
-    pub(super) name: UniqueName,
+    pub(super) name: Arc<UniqueName>,
     pub(super) client: Client,
     pub(super) kinds: Arc<WatchedKinds>,
     pub(super) recorder: OnceLock<EventRecorder>,
     pub(super) stopping: watch::Sender<bool>,
+    /// Of a controller of several clusters only.
+    pub(super) member: Option<ClusterMember>,
+}
+
+impl ControllerShared {
+    /// Returns the name, with the cluster if there are several.
+    pub(super) fn label(&self) -> String {
+        self.member.as_ref().map_or_else(|| self.name.to_string(), ClusterMember::label)
+    }
 }
 
 /// The controller does not watch the requested kind: no source of it was added, it was removed, or it waits for the kind to be
@@ -79,11 +89,12 @@ impl Context {
     #[cfg(test)]
     pub(crate) fn detached(client: &Client, key: ObjectKey) -> Self {
         let controller = Arc::new(ControllerShared {
-            name: UniqueName::claim("detached"),
+            name: Arc::new(UniqueName::claim("detached")),
             client: client.clone(),
             kinds: Arc::default(),
             recorder: OnceLock::new(),
             stopping: watch::Sender::new(false),
+            member: None,
         });
         Context::new(&controller, key, (0, 0, Duration::ZERO))
     }
@@ -100,6 +111,17 @@ impl Context {
     /// Returns the name of the controller.
     pub fn controller(&self) -> &str {
         self.reconcile.controller.name.as_str()
+    }
+
+    /// Returns the name of the cluster that the object is in, for a controller of [several clusters](crate::clusters). It is empty for
+    /// the home cluster and for every other controller.
+    pub fn cluster(&self) -> &str {
+        self.reconcile.controller.member.as_ref().map_or(HOME, |member| member.cluster().name())
+    }
+
+    /// Returns the cluster and the key of the reconcile.
+    pub fn cluster_key(&self) -> ClusterKey {
+        ClusterKey::new(self.cluster(), self.key().clone())
     }
 
     /// Returns the number of the attempt: 1, plus the reconciles of this key in a row that failed or returned
@@ -181,15 +203,15 @@ impl Context {
         controller.recorder.get_or_init(|| EventRecorder::new(&controller.client, controller.name.as_str()))
     }
 
-    /// Waits until the controller shuts down. A long reconcile can then return early; it is dropped at the end of the
-    /// [grace period](super::Controller::grace).
+    /// Waits until the controller shuts down, or until its cluster is [disengaged](crate::clusters::Clusters::disengage). A long
+    /// reconcile can then return early; it is dropped at the end of the [grace period](super::Controller::grace).
     pub async fn cancelled(&self) {
         let mut stopping = self.reconcile.controller.stopping.subscribe();
         // The sender lives as long as the context.
         let _ = stopping.wait_for(|stopping| *stopping).await;
     }
 
-    /// Returns whether the controller shuts down.
+    /// Returns whether the controller shuts down, or its cluster is disengaged.
     pub fn is_cancelled(&self) -> bool {
         *self.reconcile.controller.stopping.borrow()
     }

@@ -187,7 +187,7 @@ impl DiagnosticsEntry {
         queue: &WorkQueue<ObjectKey>,
     ) -> Option<Self> {
         let records = history.0.as_ref()?;
-        let controller = shared.name.to_string();
+        let controller = shared.label();
         let (shared, queue) = (Arc::downgrade(shared), queue.downgrade());
         diagnostics.add(Source::timed(CONTROLLERS, &controller, {
             let records = Arc::clone(records);

@@ -72,7 +72,7 @@ pub fn describe() {
 }
 
 /// The metrics of one controller.
-pub(super) struct ControllerMetrics {
+pub(crate) struct ControllerMetrics {
     pub(super) success: Counter,
     pub(super) error: Counter,
     pub(super) requeue: Counter,
@@ -91,7 +91,7 @@ pub(super) struct ControllerMetrics {
 }
 
 impl ControllerMetrics {
-    pub(super) fn new(controller: &str, concurrency: usize) -> Self {
+    pub(crate) fn new(controller: &str, concurrency: usize) -> Self {
         describe();
         let count = |name: &'static str| counter!(name, "controller" => controller.to_owned());
         let result =

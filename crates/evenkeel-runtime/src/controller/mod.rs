@@ -51,6 +51,7 @@ use evenkeel_client::{Client, PartialObjectMetadata, Unstructured};
 use evenkeel_core::{Obj, ObjectKey, ResourceInfo};
 use evenkeel_queue::RateLimiter;
 
+use crate::clusters::ClusterMember;
 use crate::events::EventRecorder;
 use crate::health::Diagnostics;
 use crate::inspect::Inspector;
@@ -67,6 +68,7 @@ pub use self::standby::{StandbyController, StopReport};
 pub use self::trigger::Trigger;
 
 use self::handle::CellGuard;
+pub(crate) use self::metrics::ControllerMetrics;
 use self::permissions::WatchedResource;
 use self::predicate::Predicate;
 use self::references::ReferenceIndex;
@@ -74,6 +76,7 @@ use self::source_slot::SourceSlot;
 use self::start::WatchScope;
 use self::started::ControllerSettings;
 pub(crate) use self::started::not_synced;
+pub(crate) use self::unique_name::UniqueName;
 
 type OnDeleted = Arc<dyn Fn(ObjectKey, Context) -> BoxFuture<'static, Result<Next, ReconcileError>> + Send + Sync>;
 type ConfigureQueue =
@@ -145,6 +148,7 @@ pub struct Controller<K> {
     inspector: Option<Inspector>,
     recorder: Option<EventRecorder>,
     settings: ControllerSettings,
+    member: Option<ClusterMember>,
 }
 
 impl<K: StaticKind> Controller<K> {
@@ -198,6 +202,7 @@ impl<K: 'static> Controller<K> {
                 recover_panics: true,
                 resync: None,
             },
+            member: None,
         }
     }
 
@@ -216,6 +221,13 @@ impl<K: 'static> Controller<K> {
     /// Uses these informers, unless others are set.
     pub(crate) fn default_informers(self, informers: &InformerFactory) -> Self {
         if self.informers.is_some() { self } else { self.informers(informers) }
+    }
+
+    /// Makes this the part of a controller of several clusters that reconciles one of them. It shares name, metrics and workers with
+    /// the others.
+    pub(crate) fn member(mut self, member: ClusterMember) -> Self {
+        self.member = Some(member);
+        self
     }
 
     /// Sets the name in logs, metrics and events. Default: the kind in lower case. A number is appended if another controller of

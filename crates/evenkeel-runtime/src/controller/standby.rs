@@ -7,7 +7,8 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use evenkeel_cache::{InformerFactory, RunningInformers};
-use evenkeel_core::Obj;
+use evenkeel_core::{Obj, ObjectKey};
+use evenkeel_queue::WorkQueue;
 
 use super::OnDeleted;
 use super::context::Context;
@@ -57,6 +58,11 @@ impl<K: 'static> StandbyController<K> {
     /// Takes the handle of the informers that the controller started for others, which then outlive it.
     pub(crate) fn take_running(&mut self) -> RunningInformers {
         std::mem::take(&mut self.started.running)
+    }
+
+    /// Returns the queue.
+    pub(crate) fn queue(&self) -> &WorkQueue<ObjectKey> {
+        &self.started.queue
     }
 
     /// Returns the factory of the controller's informers.

@@ -21,6 +21,7 @@ use super::source_slot::SourceSlot;
 use super::standby::StandbyController;
 use super::started::StartedController;
 use super::unique_name::UniqueName;
+use crate::clusters::ClusterMember;
 
 /// The objects that the controller watches. Empty texts stand for no restriction.
 #[derive(Default)]
@@ -59,9 +60,13 @@ impl<K: 'static> Controller<K> {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn standby(self) -> Result<StandbyController<K>, ControllerError> {
-        let name = UniqueName::claim(&self.requested_name());
+        let name = match &self.member {
+            Some(member) => Arc::clone(member.name()),
+            None => Arc::new(UniqueName::claim(&self.requested_name())),
+        };
+        let label = self.member.as_ref().map_or_else(|| name.to_string(), ClusterMember::label);
         let owner = self.owner;
-        let invalid = |problem: String| ControllerError::InvalidConfig { controller: name.to_string(), problem };
+        let invalid = |problem: String| ControllerError::InvalidConfig { controller: label.clone(), problem };
         let informers =
             self.informers.unwrap_or_else(|| InformerFactory::builder(&self.client).name(name.as_str()).build());
         let select =
@@ -72,10 +77,10 @@ impl<K: 'static> Controller<K> {
         let queue = builder.name(name.as_str()).build();
         let history = if self.diagnostics.is_some() { History::open() } else { History::default() };
         if let Some(inspector) = &self.inspector {
-            inspector.queue(name.as_str(), &queue);
+            inspector.queue(&label, &queue);
         }
         let sources = SourceSet::new(SourceContext {
-            controller: name.to_string(),
+            controller: label,
             client: self.client.clone(),
             informers: informers.clone(),
             queue: queue.clone(),
@@ -88,7 +93,10 @@ impl<K: 'static> Controller<K> {
         let primary = SourceSlot::new(Box::new(self.primary), true);
         let mut others = self.cell.start(&sources).into_iter();
         let added = sources.add(&primary).and_then(|()| others.try_for_each(|slot| sources.add(&slot)));
-        let metrics = Arc::new(ControllerMetrics::new(name.as_str(), self.settings.concurrency));
+        let metrics = match &self.member {
+            Some(member) => Arc::clone(member.metrics()),
+            None => Arc::new(ControllerMetrics::new(name.as_str(), self.settings.concurrency)),
+        };
         let owns_recorder = self.recorder.is_none();
         let shared = Arc::new(ControllerShared {
             name,
@@ -96,6 +104,7 @@ impl<K: 'static> Controller<K> {
             kinds: Arc::clone(&sources.kinds),
             recorder: self.recorder.map_or_else(OnceLock::new, OnceLock::from),
             stopping: watch::Sender::new(false),
+            member: self.member,
         });
         let diagnostics_entry =
             self.diagnostics.and_then(|diagnostics| DiagnosticsEntry::new(diagnostics, &history, &shared, &queue));

@@ -74,7 +74,7 @@ struct WorkersResult {
 
 impl StartedController {
     fn name(&self) -> String {
-        self.shared.name.to_string()
+        self.shared.label()
     }
 
     /// Returns a handle of the controller.

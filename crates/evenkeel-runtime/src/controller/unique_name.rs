@@ -13,11 +13,11 @@ fn in_use() -> MutexGuard<'static, BTreeSet<String>> {
 
 /// A name that no other controller of the process has while this value exists. It keeps the metrics of two controllers apart.
 #[derive(Debug)]
-pub(super) struct UniqueName(String);
+pub(crate) struct UniqueName(String);
 
 impl UniqueName {
     /// Claims `name`, or if it is in use, `name` with a number.
-    pub(super) fn claim(requested: &str) -> Self {
+    pub(crate) fn claim(requested: &str) -> Self {
         let mut names = in_use();
         let mut name = requested.to_owned();
         let mut number = 1;
@@ -31,7 +31,7 @@ impl UniqueName {
         UniqueName(name)
     }
 
-    pub(super) fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }

@@ -19,6 +19,7 @@ use super::next::{Next, Requeue};
 use super::parked_keys::ParkedKeys;
 use super::reconcile_error::{ReconcileError, Retry};
 use super::started::ControllerSettings;
+use crate::clusters::WorkerTurn;
 use crate::panic_guard::{catch_panic, panic_message};
 
 /// Reconciles the key of a context.
@@ -65,7 +66,7 @@ enum ReconcileOutcome {
 impl Workers {
     /// Runs one worker until the queue is shut down.
     pub(super) async fn work(self: Arc<Self>) {
-        while let Some(item) = self.queue.next().await {
+        while let Some((item, _turn)) = self.next().await {
             if *self.shared.stopping.borrow() {
                 return item.done();
             }
@@ -81,6 +82,18 @@ impl Workers {
         }
     }
 
+    /// Waits for the next key; in a controller of several clusters, also for a turn of its workers. Returns `None` when the queue is
+    /// shut down and empty, or when the controller stops while it waits for a turn.
+    async fn next(&self) -> Option<(Item<ObjectKey>, Option<WorkerTurn>)> {
+        let Some(member) = &self.shared.member else { return Some((self.queue.next().await?, None)) };
+        let mut stopping = self.shared.stopping.subscribe();
+        tokio::select! {
+            biased;
+            _ = stopping.wait_for(|stopping| *stopping) => None,
+            next = member.next(&self.queue) => next.map(|(item, turn)| (item, Some(turn))),
+        }
+    }
+
     /// Returns whether the namespace of the key is in the set of the informer of the controller's own kind.
     fn is_in_scope(&self, key: &ObjectKey) -> bool {
         self.shared.kinds.primary().is_none_or(|kind| kind.is_in_scope(key))
@@ -93,6 +106,7 @@ impl Workers {
         let span = tracing::info_span!(
             "reconcile",
             controller = %self.shared.name,
+            cluster = self.shared.member.as_ref().map(|member| member.cluster().name()),
             namespace = item.key().namespace(),
             name = item.key().name(),
             reconcileID = %ReconcileId::random(),
