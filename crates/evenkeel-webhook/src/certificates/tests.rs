@@ -425,9 +425,8 @@ async fn rot_007_the_task_needs_exactly_the_rules_that_it_states() {
         }
     }
     // There are no mutating hooks and no definition here, so that these are only looked up. Servers without streamed lists need `list`.
-    let is_absent = |resource: &String| {
-        ["mutatingwebhookconfigurations", "customresourcedefinitions"].contains(&resource.as_str())
-    };
+    let is_absent =
+        |resource: &String| ["mutatingwebhookconfigurations", "customresourcedefinitions"].contains(&resource.as_str());
     let is_needed = |rule: &PolicyRule, verb: &str| {
         verb == "get" || verb != "list" && !rule.resources.iter().flatten().any(is_absent)
     };

@@ -47,7 +47,7 @@ impl Generator {
         let mut members = Map::new();
         for (name, property) in schema["properties"].as_object().into_iter().flatten() {
             let is_required = required.contains(&&**name);
-            if !is_required && self.next() % 4 == 0 {
+            if !is_required && self.next().is_multiple_of(4) {
                 continue;
             }
             let path = format!("{path}.{name}");
@@ -81,7 +81,7 @@ impl Generator {
             return Ok(Some(if number % 2 == 0 { json!(number) } else { json!(format!("{number}{unit}")) }));
         }
         Ok(Some(match schema["type"].as_str().unwrap_or_default() {
-            "boolean" => json!(self.next() % 2 == 0),
+            "boolean" => json!(self.next().is_multiple_of(2)),
             "integer" => json!(self.integer(schema)),
             // Halves: no rounding in whatever way they are written.
             "number" => json!(self.between(-1000, 1000) as f64 / 2.0),
