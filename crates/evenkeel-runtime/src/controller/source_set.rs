@@ -202,6 +202,15 @@ impl SourceSet {
     /// Waits until every handler has received the initial list. There is no limit while the controller's own kind is not installed, and
     /// other sources whose kinds are not installed are not waited for.
     pub(super) async fn synced(&self) -> Result<(), ControllerError> {
+        tokio::select! {
+            biased;
+            synced = self.all_synced() => synced,
+            // A source that could not be attached when its kind was installed.
+            error = self.failed() => Err(error),
+        }
+    }
+
+    async fn all_synced(&self) -> Result<(), ControllerError> {
         loop {
             self.settled().await?;
             let slots = self.slots();

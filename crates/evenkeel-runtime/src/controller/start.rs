@@ -140,7 +140,7 @@ impl<K: 'static> Controller<K> {
     /// be idempotent: it may run at any time and any number of times.
     ///
     /// `?` in it takes every error. A function with another error type than [`ReconcileError`], or a struct, is passed as
-    /// [`reconcile_with(…)`](reconcile_with).
+    /// [`reconcile_with(…)`](super::reconcile_with).
     ///
     /// # Errors
     /// Returns an error if the controller cannot start, or does not drain within the grace period. A `shutdown` that resolves

@@ -103,7 +103,6 @@ impl StartedController {
             biased;
             () = &mut shutdown => Ok(false),
             synced = self.synced() => synced.map(|()| true),
-            error = self.sources.failed() => Err(error),
         };
         let (workers, deadline) = match synced {
             Ok(true) => self.work(shutdown, reconcile).await,

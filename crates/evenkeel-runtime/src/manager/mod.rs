@@ -88,8 +88,8 @@ struct StandbyTasks {
 /// - Start order: [servers](Self::server); informers, until they have synced; [`always`](Self::always) tasks; controllers as
 ///   standby, which fill caches and queues; the [election](Self::election); and when this process becomes leader, or at once
 ///   without an election, [`elected`](Self::elected) tasks and the workers of the controllers.
-/// - Stop order: `always` tasks and standby controllers; elected tasks; informers; servers; then the lease is released, so that no
-///   other process leads while a task of this one runs.
+/// - Stop order: `always` tasks and standby controllers; elected tasks; informers, those of controllers with the last controller that
+///   uses them; servers; then the lease is released, so that no other process leads while a task of this one runs.
 /// - All tasks together have one [grace period](Self::grace). Tasks that exceed it are dropped, and the error names them.
 /// - A task that fails or panics stops everything, and the error names it. A task that returns `Ok` has ended.
 /// - A standby controller whose caches do not sync in time fails, before the election relies on it.
