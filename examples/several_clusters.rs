@@ -27,10 +27,10 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 /// Labels each ConfigMap with the name of its cluster. Client, listers and events are those of the cluster.
 async fn reconcile(map: Obj<ConfigMap>, ctx: Context) -> Result<Next, ReconcileError> {
     if map.label("cluster") != Some(ctx.cluster()) {
+        println!("  reconcile: labelling {}", ctx.cluster_key());
         let patch = Patch::merge(&json!({"metadata": {"labels": {"cluster": ctx.cluster()}}}));
         let namespace = map.key().namespace().unwrap_or_default();
         ctx.api::<ConfigMap>().namespace(namespace).patch(map.key().name(), &patch).await?;
-        println!("  reconcile: labelled {}", ctx.cluster_key());
     }
     Ok(Next::done())
 }
