@@ -20,6 +20,16 @@ impl DecodeObjectError {
     pub fn path(&self) -> &str {
         &self.path
     }
+
+    /// Returns whether a field is missing that the type requires.
+    pub(crate) fn is_missing_field(&self) -> bool {
+        self.problem.starts_with("missing field")
+    }
+
+    /// Returns whether the object has no `spec`, which its type requires.
+    pub(crate) fn is_missing_spec(&self) -> bool {
+        self.path == "." && self.problem == "missing field `spec`"
+    }
 }
 
 /// Decodes JSON. The path of an error is computed by decoding again, so that it costs nothing in the usual case.

@@ -7,10 +7,10 @@ use std::fmt;
 use kube_core::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::lost_fields::{self, Step};
-use crate::admission::decode;
+use crate::admission::{DecodeObjectError, decode};
 
 pub(super) type BoxError = Box<dyn StdError + Send + Sync>;
 type ToHub<H> = Box<dyn Fn(&[u8]) -> Result<H, BoxError> + Send + Sync>;
@@ -22,6 +22,9 @@ type Reencode = Box<dyn Fn(&[u8]) -> Result<Value, BoxError> + Send + Sync>;
 ///
 /// Converters have to carry over `metadata`; API servers take labels and annotations from the result and everything else from
 /// the original.
+///
+/// API servers also convert parts of objects, for server-side apply in another version than the last. Fields of `spec` that may be
+/// missing then need a default, such as `#[serde(default)]`. A part without `spec` becomes one without `spec`.
 ///
 /// ```
 /// use evenkeel_webhook::{Conversion, WebhookServer};
@@ -210,8 +213,8 @@ pub(crate) trait KindConverter: Send + Sync {
     fn definition(&self) -> String;
 }
 
-impl<H: 'static> KindConverter for Conversion<H> {
-    fn convert(&self, object: &[u8], from: &str, to: &str) -> Result<Value, BoxError> {
+impl<H: 'static> Conversion<H> {
+    fn convert_whole(&self, object: &[u8], from: &str, to: &str) -> Result<Value, BoxError> {
         let missing = |version: &str| format!("{} has no converter for version {version}", self.name());
         if from == to {
             return Err(format!("the object has version {to} already").into());
@@ -241,6 +244,37 @@ impl<H: 'static> KindConverter for Conversion<H> {
             None if to == self.hub => (self.from_hub)(hub),
             None => Err(missing(to).into()),
         }
+    }
+
+    /// Converts a part of an object that has no `spec`, which derived kinds require, to a part without one.
+    fn convert_without_spec(&self, object: &[u8], from: &str, to: &str) -> Result<Value, BoxError> {
+        let mut part: Map<String, Value> = serde_json::from_slice(object)?;
+        part.insert("spec".to_owned(), Value::Object(Map::new()));
+        let mut converted = self.convert_whole(&serde_json::to_vec(&part)?, from, to)?;
+        if let Some(converted) = converted.as_object_mut() {
+            converted.remove("spec");
+        }
+        Ok(converted)
+    }
+}
+
+/// Returns the error of an object that lacks a field which its type requires.
+fn missing_field(error: &BoxError) -> Option<&DecodeObjectError> {
+    error.downcast_ref::<DecodeObjectError>().filter(|error| error.is_missing_field())
+}
+
+impl<H: 'static> KindConverter for Conversion<H> {
+    /// To find out which fields an apply has removed, API servers also convert parts of objects, which lack fields that the schema
+    /// requires.
+    fn convert(&self, object: &[u8], from: &str, to: &str) -> Result<Value, BoxError> {
+        let mut converted = self.convert_whole(object, from, to);
+        if converted.as_ref().is_err_and(|error| missing_field(error).is_some_and(DecodeObjectError::is_missing_spec)) {
+            converted = self.convert_without_spec(object, from, to);
+        }
+        converted.map_err(|error| match missing_field(&error) {
+            Some(missing) => format!("{missing}; API servers also convert parts of objects: give it a default").into(),
+            None => error,
+        })
     }
 
     fn reencode(&self, object: &[u8], version: &str) -> Result<Value, BoxError> {

@@ -308,3 +308,82 @@ fn cnv_015_a_definition_gets_a_conversion_exactly_if_there_are_converters() {
         }})
     );
 }
+
+/// A version of a kind whose type requires `spec`, as derived ones do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Strict<const V: u8> {
+    metadata: ObjectMeta,
+    spec: StrictSpec,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct StrictSpec {
+    #[serde(default)]
+    note: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    nested: Option<StrictNested>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct StrictNested {
+    size: i32,
+}
+
+impl<const V: u8> Resource for Strict<V> {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        Foo::<V>::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        Foo::<V>::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        Foo::<V>::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        Foo::<V>::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[tokio::test]
+async fn a_part_of_an_object_is_converted_and_one_without_a_required_field_is_an_error_with_a_remedy() {
+    let conversion = Conversion::hub::<Strict<2>>(&["v1", "v2"]).spoke::<Strict<1>>(
+        |old| Ok(Strict { metadata: old.metadata, spec: old.spec }),
+        |new| Ok(Strict { metadata: new.metadata, spec: new.spec }),
+    );
+    let conversions = conversion.served();
+    let converted = async |part: Value| {
+        let mut object = json!({"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a"}});
+        object.as_object_mut().unwrap().extend(part.as_object().unwrap().clone());
+        let review = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+            "request": {"uid": "u", "desiredAPIVersion": "example.com/v2", "objects": [object]},
+        });
+        let response = conversions.respond(&Bytes::from(review.to_string())).await;
+        serde_json::from_slice::<Value>(response.body()).unwrap()["response"].take()
+    };
+    let metadata = json!({"name": "a"});
+    let whole = converted(json!({"spec": {"note": "n"}})).await;
+    assert_eq!(whole["convertedObjects"][0]["spec"], json!({"note": "n"}));
+    let part = converted(json!({})).await;
+    assert_eq!(part["result"]["status"], "Success", "{part}");
+    assert_eq!(part["convertedObjects"][0]["spec"], Value::Null);
+    assert_eq!(part["convertedObjects"][0]["metadata"], metadata);
+    let failed = converted(json!({"spec": {"nested": {}}})).await;
+    let message = failed["result"]["message"].as_str().unwrap();
+    assert!(message.contains("at spec.nested: missing field `size`"), "{message}");
+    assert!(message.ends_with("API servers also convert parts of objects: give it a default"), "{message}");
+}
