@@ -53,7 +53,8 @@ pub enum QuantityFormat {
 ///
 /// # Guarantees
 /// - `Eq`, `Ord` and `Hash` follow the value: `1`, `1000m` and `1e0` are equal.
-/// - Sums, differences and products are exact, without a limit of size. Values up to 1.7 × 10²⁹ take no allocation.
+/// - Sums, differences and products are exact, without a limit of size: one beyond 10¹⁰⁰⁰ has a text that is not parsed again. Values up to
+///   1.7 × 10²⁹ take no allocation.
 /// - One value has one text in each format, and parsing that text returns an equal value. Only results of arithmetic
 ///   from 10²⁰⁰⁰ on have a text that is too long to be parsed.
 ///

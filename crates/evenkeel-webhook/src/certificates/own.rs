@@ -227,18 +227,17 @@ impl OwnCertificates {
                 Err(error) => return Err(error.into()),
             };
             let content = SecretContent::parse(&secret, provider);
-            let (step, is_published) = match &content {
-                None => (RotationStep::Create, false),
+            let (step, publication) = match &content {
+                None => (RotationStep::Create, Publication::Incomplete),
                 Some(content) => {
                     self.slot.set(content.serving_pair(provider)?);
-                    let is_published = self.publish(server, content).await?;
-                    (content.next_step(&names, is_published, now), is_published)
+                    let publication = self.publish(server, content).await?;
+                    (content.next_step(&names, publication != Publication::Incomplete, now), publication)
                 }
             };
             if let RotationStep::WaitUntil(time) = step {
                 let wait = Duration::try_from(time.duration_since(now)).unwrap_or_default();
-                // Until every configuration has the bundle, look again soon.
-                let limit = if is_published { LONGEST_SLEEP } else { RETRY };
+                let limit = if publication == Publication::Complete { LONGEST_SLEEP } else { RETRY };
                 return Ok(wait.clamp(Duration::from_secs(1), limit));
             }
             let is_damaged = exists && content.is_none();
@@ -271,20 +270,35 @@ impl OwnCertificates {
         Ok(RETRY)
     }
 
-    /// Writes the configurations and conversions, once the server listens with the pair. Returns whether all have the bundle.
-    async fn publish(&self, server: &WebhookServer, content: &SecretContent) -> Result<bool, OwnCertificatesError> {
+    /// Writes the configurations and conversions, once the server listens with the pair.
+    async fn publish(
+        &self,
+        server: &WebhookServer,
+        content: &SecretContent,
+    ) -> Result<Publication, OwnCertificatesError> {
         if !server.is_listening() {
-            return Ok(false);
+            return Ok(Publication::Incomplete);
         }
         let target = self.target.clone().ca_bundle(content.bundle());
         server.configurations(&target)?.apply(&self.client).await?;
-        let mut is_published = true;
+        let mut publication = Publication::Complete;
         for definition in server.converted_definitions() {
             let conversion = target.conversion(CONVERT_PATH)?;
-            is_published &= apply_conversion(&self.client, &definition, &target, conversion).await?;
+            if !apply_conversion(&self.client, &definition, &target, conversion).await? {
+                publication = Publication::AwaitsDefinitions;
+            }
         }
-        Ok(is_published)
+        Ok(publication)
     }
+}
+
+/// Whether the bundle is where API servers look for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Publication {
+    Incomplete,
+    /// In all that exists. A definition that does not exist gets the bundle soon after it does; rotation does not wait for it.
+    AwaitsDefinitions,
+    Complete,
 }
 
 fn rule(group: &str, resource: &str, verbs: &[&str], names: &[&str]) -> PolicyRule {

@@ -40,8 +40,11 @@ proptest! {
         prop_assert_eq!(&(sum.clone() - &right), &left);
         prop_assert_eq!(sum.nanos.to_big(), left.nanos.to_big() + right.nanos.to_big());
         prop_assert_eq!(sum.clone() + &third, (right + &third) + &left);
-        let text = sum.to_string();
-        prop_assert_eq!(text.parse::<ExactQuantity>().unwrap(), sum);
+        match sum.to_string().parse::<ExactQuantity>() {
+            Ok(parsed) => prop_assert_eq!(parsed, sum),
+            // A sum of the largest quantities may be larger than what is parsed.
+            Err(error) => prop_assert!(sum.nanos.to_big().bits() > 3_300, "{}: {}", sum, error),
+        }
     }
 
     #[test]

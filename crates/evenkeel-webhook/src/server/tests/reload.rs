@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::time::SystemTime;
 
 use evenkeel_base::http::ShutdownSignal;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -39,8 +40,13 @@ impl Mounted {
         self.updates += 1;
         let (root, dated) = (self.directory.path(), format!("..dated-{}", self.updates));
         std::fs::create_dir(root.join(&dated)).unwrap();
-        std::fs::write(root.join(&dated).join("tls.crt"), pair.certificate()).unwrap();
-        std::fs::write(root.join(&dated).join("tls.key"), pair.key()).unwrap();
+        // In paused time, files of two updates may have the same time.
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + self.updates as u64);
+        for (name, content) in [("tls.crt", pair.certificate()), ("tls.key", pair.key())] {
+            let path = root.join(&dated).join(name);
+            std::fs::write(&path, content).unwrap();
+            std::fs::File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
+        }
         symlink(&dated, root.join("..data_tmp")).unwrap();
         std::fs::rename(root.join("..data_tmp"), root.join("..data")).unwrap();
     }
