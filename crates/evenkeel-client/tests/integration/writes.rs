@@ -71,7 +71,7 @@ fn patches(server: &ApiServer) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ohc_020_equal_objects_send_nothing_and_a_stale_read_is_a_conflict() {
+async fn ohc_020_and_wrh_002_equal_objects_send_nothing_and_a_stale_read_is_a_conflict() {
     let (server, client) = start().await;
     let deployments = client.apps_v1().deployments("default");
     let before = deployments.create(&deployment("web")).await.unwrap();
