@@ -52,8 +52,8 @@ const SECTION: &str = "clusters";
 /// - Engaging never waits, and a cluster that does not respond delays no other.
 /// - Engaging the same client again has no effect. Another client replaces the instance: the controllers leave the old one before they
 ///   start with the new one.
-/// - A cluster that is disengaged leaves nothing behind: its keys, caches, tasks and metrics go with it. Its objects were not deleted, so
-///   nothing is reconciled or cleaned up because of it.
+/// - Keys, caches and tasks of a cluster go with it, and so do its series of [`metrics`](super::metrics). Its objects were not deleted,
+///   so nothing is reconciled or cleaned up because of it. A recorder of the program keeps other series until it drops them.
 ///
 /// # Lifetime
 /// The set is its own handle: when the last clone is dropped, all clusters are disengaged. A running controller holds a clone.

@@ -222,7 +222,7 @@ async fn ohc_019_dwc_004_a_definition_that_returns_with_another_scope() {
     pass(secs(60)).await;
     let mut lines = log.take();
     lines.sort();
-    assert_eq!(lines, ["deleted default/f", "deleted default/g"], "each is told once");
+    assert_eq!(lines, ["deleted default/f", "deleted default/g"], "each is delivered once");
     assert_eq!(handle.not_ready(), ["waiting for CustomResourceDefinition foos.example.com"]);
     let not_found = |server: &ApiServer| requests_for_foos(server).into_iter().filter(|status| *status == 404).count();
     assert!(not_found(&server) <= 1, "{:?}", requests_for_foos(&server));
