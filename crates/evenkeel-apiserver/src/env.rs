@@ -30,8 +30,8 @@ pub(crate) fn rfc3339_micro(time: Timestamp) -> String {
 }
 
 /// Returns a random (version 4) UUID.
-pub(crate) fn uuid(env: &dyn Env) -> String {
-    let (high, low) = (env.random(), env.random());
+pub(crate) fn uuid(random: impl Fn() -> u64) -> String {
+    let (high, low) = (random(), random());
     let high = (high & 0xffff_ffff_ffff_0fff) | 0x4000;
     let low = (low & 0x3fff_ffff_ffff_ffff) | 0x8000_0000_0000_0000;
     let bits = (u128::from(high) << 64) | u128::from(low);

@@ -11,6 +11,8 @@ use evenkeel_base::channels::BoxIo;
 use http_body::Frame;
 
 use crate::memory::{self, ConnectionMemory, MeteredBody};
+use crate::outbound::OutboundCall;
+use crate::request_state::RequestState;
 
 /// An authenticated user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +35,8 @@ pub(crate) struct ApiRequest {
     pub(crate) headers: http::HeaderMap,
     pub(crate) body: Bytes,
     pub(crate) user: User,
+    /// What the request keeps from one run to the next.
+    pub(crate) state: RequestState,
 }
 
 /// The circumstances of a call of the handler.
@@ -60,8 +64,19 @@ pub(crate) enum HandlerOutcome {
     /// [`HandlerCall::may_take_long`].
     TakesLong,
     /// A long operation that yields. The caller lets other tasks run, then calls the continuation.
-    Unfinished(Box<dyn FnOnce() -> HandlerOutcome + Send>),
+    Unfinished(Continuation),
+    /// The request needs the results of calls. The caller makes them, keeps the results in [`ApiRequest::state`], then calls
+    /// the continuation.
+    NeedsCalls {
+        /// The calls, which may be made at the same time.
+        calls: Vec<OutboundCall>,
+        /// Runs the request again, or the rest of it.
+        then: Continuation,
+    },
 }
+
+/// The rest of a request's handling.
+pub(crate) type Continuation = Box<dyn FnOnce() -> HandlerOutcome + Send>;
 
 impl HandlerOutcome {
     /// Changes the response when it is made.
@@ -72,6 +87,9 @@ impl HandlerOutcome {
                 HandlerOutcome::Response(response)
             }
             HandlerOutcome::Unfinished(rest) => HandlerOutcome::Unfinished(Box::new(move || rest().with(edit))),
+            HandlerOutcome::NeedsCalls { calls, then } => {
+                HandlerOutcome::NeedsCalls { calls, then: Box::new(move || then().with(edit)) }
+            }
             other @ (HandlerOutcome::AwaitRevision { .. } | HandlerOutcome::Upgrade(_) | HandlerOutcome::TakesLong) => {
                 other
             }

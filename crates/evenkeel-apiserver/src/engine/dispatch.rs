@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use evenkeel_core::Status;
-
 use super::request::ResourceRequest;
+use super::request_error::RequestError;
 use super::target::WriteScope;
 use super::{ApiEngine, authorize, response, storage_status};
 use crate::http_types::{ApiRequest, Body, HandlerCall, HandlerOutcome};
@@ -15,7 +14,8 @@ use crate::{discovery, negotiate, openapi};
 
 impl ApiEngine {
     /// Serves a request.
-    pub(crate) fn dispatch(self: &Arc<Self>, request: &ApiRequest, call: HandlerCall) -> HandlerOutcome {
+    pub(crate) fn dispatch(self: &Arc<Self>, request: &Arc<ApiRequest>, call: HandlerCall) -> HandlerOutcome {
+        request.state.start_run();
         let registry = self.registry();
         let query = Query::parse(request.uri.query());
         let headers = &request.headers;
@@ -46,13 +46,22 @@ impl ApiEngine {
                 Ok(HandlerOutcome::Response(health_response(&health, &query, storage_ok)))
             }
         };
-        outcome.unwrap_or_else(|status| {
-            let representation = negotiate::negotiate_status(headers, &query);
-            HandlerOutcome::Response(response::status(&status, representation))
+        outcome.unwrap_or_else(|error| match error {
+            RequestError::Refused(status) => {
+                let representation = negotiate::negotiate_status(headers, &query);
+                HandlerOutcome::Response(response::status(&status, representation))
+            }
+            RequestError::NeedsCalls(calls) => {
+                let (engine, request) = (Arc::clone(self), Arc::clone(request));
+                HandlerOutcome::NeedsCalls { calls, then: Box::new(move || engine.dispatch(&request, call)) }
+            }
         })
     }
 
-    pub(super) fn dispatch_resource(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+    pub(super) fn dispatch_resource(
+        self: &Arc<Self>,
+        request: &ResourceRequest<'_>,
+    ) -> Result<HandlerOutcome, RequestError> {
         // The listener keeps the deadline; here an unreadable timeout is refused.
         request.query.timeout()?;
         let resource = request.resource();
@@ -76,7 +85,7 @@ impl ApiEngine {
         if !verb.only_reads()
             && let Err(refusal @ WriteRefusal::ReadOnly(_)) = self.store.check_writable()
         {
-            return Err(storage_status(&refusal));
+            return Err(storage_status(&refusal).into());
         }
         let mut outcome = outcome?;
         if let Some(warning) = resource.custom.as_ref().and_then(|custom| custom.deprecation_warning.clone()) {

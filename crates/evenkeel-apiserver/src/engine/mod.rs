@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `dispatch`, `authorize` | routes a request, and refuses what its user may not do |
 //! | `verbs` | one file per verb: create, get, list, update, patch, apply, delete, watch |
+//! | `admission` | what changes or refuses a write: the plugins of kube-apiserver |
 //! | `strategies` | what kinds add to the verbs: prepare, validate, after |
 //! | `subresources` | status, scale, binding, eviction, resize, log, exec, attach, token |
 //! | `controllers` | namespaces, definitions, expiry of events |
@@ -12,6 +13,7 @@
 //! | `request`, `options`, `decode`, `filter` | the parts of a request |
 //! | `view`, `response` | the parts of a response |
 
+mod admission;
 mod authorize;
 mod continue_token;
 mod controllers;
@@ -23,6 +25,7 @@ mod indent;
 mod object;
 mod options;
 mod request;
+mod request_error;
 mod response;
 mod service_addresses;
 pub(crate) mod strategies;
@@ -247,7 +250,7 @@ impl ApiEngine {
     fn seed(&self) {
         let registry = self.registry();
         let options = WriteOptions::default();
-        let writer = Writer::new(&options, "evenkeel");
+        let writer = Writer::server(&options);
         if let Some(resource) = registry.lookup("", "v1", "namespaces") {
             for name in controllers::namespaces::INITIAL {
                 let mut namespace = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}});
@@ -296,7 +299,7 @@ impl ApiEngine {
 }
 
 impl Handler for Arc<ApiEngine> {
-    fn handle(&self, request: &ApiRequest, call: HandlerCall) -> HandlerOutcome {
+    fn handle(&self, request: &Arc<ApiRequest>, call: HandlerCall) -> HandlerOutcome {
         self.dispatch(request, call)
     }
 

@@ -19,7 +19,7 @@ use crate::route::ResourceRoute;
 
 /// A request to a resource.
 pub(crate) struct ResourceRequest<'a> {
-    pub(crate) http: &'a ApiRequest,
+    pub(crate) http: &'a Arc<ApiRequest>,
     pub(crate) query: &'a Query,
     pub(crate) route: &'a ResourceRoute,
     /// Whether the request has already waited for a revision that did not arrive.

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use evenkeel_core::{Status, StatusDetails};
 use serde_json::{Value, json};
 
-use super::object;
 use super::options::WriteOptions;
+use super::{ApiEngine, object};
 use crate::field::{self, FieldError};
+use crate::http_types::ApiRequest;
 use crate::registry::Resource;
+use crate::request_state::RequestEnv;
 use crate::store::Record;
 
 /// The object that a write addresses, as its URL names it.
@@ -43,12 +45,14 @@ impl<'a> WriteScope<'a> {
     }
 }
 
-/// The field manager of a write and its options.
+/// The request of a write, its field manager and its options.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Writer<'a> {
     pub(crate) options: &'a WriteOptions,
     pub(crate) manager: &'a str,
     pub(crate) ownership: OwnershipSource,
+    /// The request that writes. Without one the server itself writes, past admission.
+    pub(crate) request: Option<&'a ApiRequest>,
 }
 
 /// Where the field ownership of a written object comes from.
@@ -62,8 +66,13 @@ pub(crate) enum OwnershipSource {
 
 impl<'a> Writer<'a> {
     /// Returns the writer of a create, update or patch.
-    pub(crate) fn new(options: &'a WriteOptions, manager: &'a str) -> Self {
-        Writer { options, manager, ownership: OwnershipSource::Changes }
+    pub(crate) fn new(request: &'a ApiRequest, options: &'a WriteOptions, manager: &'a str) -> Self {
+        Writer { options, manager, ownership: OwnershipSource::Changes, request: Some(request) }
+    }
+
+    /// Returns the writer of a change that the server itself makes.
+    pub(crate) fn server(options: &'a WriteOptions) -> Self {
+        Writer { options, manager: "evenkeel", ownership: OwnershipSource::Changes, request: None }
     }
 }
 
@@ -80,6 +89,13 @@ pub(crate) fn key(namespace: Option<&str>, name: &str) -> String {
     match namespace {
         Some(namespace) => format!("{namespace}/{name}"),
         None => name.to_owned(),
+    }
+}
+
+impl ApiEngine {
+    /// Returns the environment of a write.
+    pub(crate) fn env_of<'a>(&'a self, writer: Writer<'a>) -> RequestEnv<'a> {
+        RequestEnv::new(&*self.env, writer.request.map(|request| &request.state))
     }
 }
 

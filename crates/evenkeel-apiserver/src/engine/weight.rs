@@ -11,10 +11,9 @@ use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use evenkeel_core::Status;
-
 use super::ApiEngine;
 use super::request::ResourceRequest;
+use super::request_error::RequestError;
 use crate::http_types::{HandlerCall, HandlerOutcome};
 use crate::route::Verb;
 
@@ -63,7 +62,7 @@ impl ApiEngine {
         self: &Arc<Self>,
         request: &ResourceRequest<'_>,
         call: HandlerCall,
-    ) -> Result<HandlerOutcome, Status> {
+    ) -> Result<HandlerOutcome, RequestError> {
         if !call.may_take_long && self.is_expensive(request) {
             return Ok(HandlerOutcome::TakesLong);
         }

@@ -11,7 +11,7 @@ use super::check::same;
 use super::fill::{
     Constant, Object, absent, at, child, ensure, fill, is_absent, is_empty, list_at, quantity, text, text_at,
 };
-use super::{podcheck, podspec};
+use super::podcheck;
 
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
     `spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be \
@@ -107,7 +107,6 @@ pub(crate) fn pod_grace_period(pod: &Value, requested: Option<i64>) -> i64 {
 /// Adds the initial status to a new pod, and the additions of admission.
 pub(super) fn prepare_create(pod: &mut Object) {
     if let Some(spec) = ensure(pod, "spec") {
-        podspec::add_default_tolerations(spec);
         let priority = match text(spec, "priorityClassName") {
             "" => Some(0),
             "system-cluster-critical" => Some(2_000_000_000),
@@ -143,7 +142,6 @@ pub(super) fn prepare_create(pod: &mut Object) {
 /// Keeps the additions of create when an update omits them.
 pub(super) fn prepare_update(pod: &mut Object, old: &Value) {
     let Some(spec) = ensure(pod, "spec") else { return };
-    podspec::add_default_tolerations(spec);
     for key in ["priority", "preemptionPolicy"] {
         if is_absent(spec, key)
             && let Some(value) = at(old, &["spec", key])

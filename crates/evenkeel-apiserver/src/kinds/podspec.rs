@@ -1,6 +1,6 @@
 //! Defaults of pod specifications, containers and volumes, shared by pods and all kinds with a pod template.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::fill::{Constant, DefaultRule, Object, absent, child, ensure, fill, is_absent, is_empty, items, text, zero};
 use Constant::{Empty, Int, Text};
@@ -251,30 +251,6 @@ pub(super) fn default_claim_spec(spec: &mut Object) {
         && is_empty(reference.get("namespace"))
     {
         spec.insert("dataSource".into(), reference);
-    }
-}
-
-/// Adds the tolerations that admission adds to every pod: five minutes on a node that is not ready or unreachable.
-pub(super) fn add_default_tolerations(spec: &mut Object) {
-    let tolerated = |taint: &str| {
-        spec.get("tolerations").and_then(Value::as_array).into_iter().flatten().any(|toleration| {
-            let key = toleration.get("key").and_then(Value::as_str).unwrap_or_default();
-            let effect = toleration.get("effect").and_then(Value::as_str).unwrap_or_default();
-            (key == taint || key.is_empty()) && matches!(effect, "NoExecute" | "")
-        })
-    };
-    let missing: Vec<Value> = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]
-        .into_iter()
-        .filter(|taint| !tolerated(taint))
-        .map(|taint| json!({"effect": "NoExecute", "key": taint, "operator": "Exists", "tolerationSeconds": 300}))
-        .collect();
-    if missing.is_empty() {
-        return;
-    }
-    let tolerations = spec.entry("tolerations").or_insert(Value::Null);
-    match tolerations {
-        Value::Array(list) => list.extend(missing),
-        other => *other = Value::Array(missing),
     }
 }
 

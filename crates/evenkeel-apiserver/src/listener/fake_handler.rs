@@ -172,7 +172,7 @@ impl crate::env::Env for FixedTime {
 }
 
 impl Handler for FakeHandler {
-    fn handle(&self, request: &ApiRequest, call: HandlerCall) -> HandlerOutcome {
+    fn handle(&self, request: &Arc<ApiRequest>, call: HandlerCall) -> HandlerOutcome {
         let path: Vec<&str> = request.uri.path().trim_matches('/').split('/').collect();
         if path == ["long"] {
             if !call.may_take_long {

@@ -20,6 +20,7 @@ pub(crate) mod flow;
 pub(crate) mod http;
 mod impersonate;
 pub(crate) mod observation;
+mod outbound;
 mod request_body;
 mod request_class;
 pub(crate) mod request_info;
@@ -33,6 +34,7 @@ pub(crate) mod tls;
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use evenkeel_core::Status;
@@ -52,7 +54,7 @@ use crate::store::StoreStats;
 /// The engine as seen by the listener: synchronous and non-blocking.
 pub(crate) trait Handler: Send + Sync + 'static {
     /// Handles a request.
-    fn handle(&self, request: &ApiRequest, call: HandlerCall) -> HandlerOutcome;
+    fn handle(&self, request: &Arc<ApiRequest>, call: HandlerCall) -> HandlerOutcome;
 
     /// Ready when the store has reached this revision; otherwise registers the waker.
     fn poll_revision(&self, revision: u64, cx: &mut Context<'_>) -> Poll<()>;

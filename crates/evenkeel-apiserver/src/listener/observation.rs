@@ -65,7 +65,7 @@ impl<'a> Observation<'a> {
                 Caller::Network(peer) => Some(peer.address.ip()),
             };
             let given = headers.get(AUDIT_ID).and_then(|id| id.to_str().ok()).filter(|id| !id.is_empty());
-            let id = given.map_or_else(|| env::uuid(shared.env.as_ref()), str::to_owned);
+            let id = given.map_or_else(|| env::uuid(|| shared.env.random()), str::to_owned);
             RequestHead::new(uri, headers, peer, &id, shared.env.wall())
         });
         let completion = Completion {

@@ -28,17 +28,18 @@ use super::observation::{Observation, SessionEnd};
 use super::request_body::{self, RequestBodyError};
 use super::request_class::{RequestClass, allotted_time, may_be_watch};
 use super::sessions::Sessions;
-use super::{FaultEndpoint, Handler, RequestLog, compress, cross_site};
+use super::{FaultEndpoint, Handler, RequestLog, compress, cross_site, outbound};
 use crate::audit::AuditLog;
 use crate::engine::is_authorized;
 use crate::env::{self, Env};
 use crate::faults::framing::Framing;
 use crate::faults::subject::Subject;
 use crate::faults::{Faults, Plan, RequestOutcome};
-use crate::http_types::{ApiRequest, Body, ConnectionCut, HandlerCall, HandlerOutcome, Upgrade, User};
+use crate::http_types::{ApiRequest, Body, ConnectionCut, Continuation, HandlerCall, HandlerOutcome, Upgrade, User};
 use crate::memory::{BodyMeter, ConnectionMemory, Memory};
 use crate::metrics::Metrics;
 use crate::negotiate::{status_response, status_response_to};
+use crate::request_state::RequestState;
 
 /// The timeout of a request that waits for a revision that the store has not reached.
 const AWAIT_REVISION: Duration = Duration::from_secs(3);
@@ -48,9 +49,6 @@ const IN_PROCESS_BUFFER: usize = 64 * 1024;
 
 /// The group of requests without credentials.
 const UNAUTHENTICATED: &str = "system:unauthenticated";
-
-/// The rest of a request's handling.
-type Continuation = Box<dyn FnOnce() -> HandlerOutcome + Send>;
 
 pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
@@ -208,7 +206,14 @@ impl InProcess {
         }
         observation.request_body(&body, &parts.headers);
         let on_upgrade = parts.extensions.remove::<OnUpgrade>();
-        let request = Arc::new(ApiRequest { method: parts.method, uri: parts.uri, headers: parts.headers, body, user });
+        let request = Arc::new(ApiRequest {
+            method: parts.method,
+            uri: parts.uri,
+            headers: parts.headers,
+            body,
+            user,
+            state: RequestState::default(),
+        });
         let is_watch = subject.as_ref().is_some_and(Subject::is_watch);
         // A watch reads the history at its own pace, and ends if it falls behind: its frames are not metered.
         let connection = self.connection_memory().filter(|_| !is_watch);
@@ -371,6 +376,11 @@ impl InProcess {
                         tokio::task::yield_now().await;
                         rest
                     }
+                    HandlerOutcome::NeedsCalls { calls, then } => {
+                        has_begun = true;
+                        outbound::make_calls(calls, &request.state).await;
+                        then
+                    }
                 };
                 let ran = match is_aside {
                     true => self.run_aside(request, has_begun, rest).await,
@@ -473,7 +483,7 @@ impl InProcess {
 
     fn finish(&self, headers: &mut HeaderMap, audit_id: Option<HeaderValue>) {
         if !headers.contains_key(AUDIT_ID) {
-            let id = audit_id.or_else(|| HeaderValue::try_from(env::uuid(self.shared.env.as_ref())).ok());
+            let id = audit_id.or_else(|| HeaderValue::try_from(env::uuid(|| self.shared.env.random())).ok());
             if let Some(id) = id {
                 headers.insert(AUDIT_ID, id);
             }

@@ -107,8 +107,9 @@ async fn ns_6_ns_8_without_the_controller_a_client_finalizes() {
     assert_eq!(active["items"].as_array().unwrap().len(), 4);
     tokio::time::sleep(Duration::from_secs(600)).await;
     marked["spec"]["finalizers"] = json!(["example.com/hold", "kubernetes"]);
-    let unchanged = api.put(N, &marked).await.expect(200);
-    assert_eq!(unchanged["spec"]["finalizers"], json!(["kubernetes"]), "only finalize changes them");
+    let mut marked = api.put(N, &marked).await.expect(200);
+    assert_eq!(marked["spec"]["finalizers"], json!(["kubernetes"]), "only finalize changes them");
+    assert_eq!(watch.types(), "MODIFIED", "the writer owns what it sent");
     let finalize = format!("{N}/finalize");
     marked["spec"]["finalizers"] = json!(["not a name"]);
     api.put(&finalize, &marked).await.refusal(422, "Invalid");

@@ -185,7 +185,8 @@ impl ApiEngine {
             let value = record.value();
             let namespace = Some(object::text(&value, "namespace")).filter(|namespace| !namespace.is_empty());
             let target = Target { resource, namespace, name: object::text(&value, "name"), scope: WriteScope::Main };
-            if let Ok(DeleteOutcome::Pending(_)) = self.delete_object(target, &options) {
+            let deleted = self.delete_object(target, &options, None);
+            if deleted.is_ok_and(|deleted| matches!(deleted.outcome, DeleteOutcome::Pending(_))) {
                 held += 1;
             }
         }
@@ -209,7 +210,7 @@ impl ApiEngine {
         let scope = WriteScope::Whole { subresource: "status" };
         let target = Target { resource, namespace: None, name, scope };
         let options = WriteOptions::default();
-        let writer = Writer::new(&options, "evenkeel");
+        let writer = Writer::server(&options);
         if let Err(status) = self.update_object(target, writer, |old| Ok(change(old)))
             && !status.is_not_found()
         {

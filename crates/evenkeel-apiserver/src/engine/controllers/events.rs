@@ -40,8 +40,8 @@ impl ApiEngine {
             let (namespace, name) = (object::text(&event, "namespace"), object::text(&event, "name"));
             let target = Target { resource, namespace: Some(namespace), name, scope: WriteScope::Main };
             let options = DeleteOptions { uid: Some(record.facts.uid.to_string()), ..DeleteOptions::default() };
-            if let Err(status) = self.delete_object(target, &options) {
-                tracing::debug!(namespace, name, %status, "expired event already deleted");
+            if let Err(error) = self.delete_object(target, &options, None) {
+                tracing::debug!(namespace, name, %error, "expired event already deleted");
             }
         }
     }

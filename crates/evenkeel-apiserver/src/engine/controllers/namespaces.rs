@@ -76,7 +76,7 @@ impl ApiEngine {
         let target = Target { resource, namespace: None, name: namespace, scope };
         let now = rfc3339(self.env.wall());
         let options = WriteOptions::default();
-        let writer = Writer::new(&options, "evenkeel");
+        let writer = Writer::server(&options);
         let done = self.update_object(target, writer, |old| {
             let mut new = old.clone();
             if remaining.is_empty() {

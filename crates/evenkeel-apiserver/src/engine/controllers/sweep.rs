@@ -148,8 +148,8 @@ impl ApiEngine {
             let name = object::text(&value, "name");
             let target = Target { resource, namespace: Some(namespace), name, scope: WriteScope::Main };
             // What is not deleted is among the remaining objects.
-            if let Err(status) = self.delete_object(target, &options) {
-                tracing::debug!(namespace, name, %status, "object of a terminating namespace not deleted");
+            if let Err(error) = self.delete_object(target, &options, None) {
+                tracing::debug!(namespace, name, %error, "object of a terminating namespace not deleted");
             }
         }
         *after = page.next_after;

@@ -34,6 +34,7 @@ pub(crate) use unenforced::UnenforcedHooks;
 use super::ApiEngine;
 use super::options::DeleteOptions;
 use super::request::ResourceRequest;
+use super::request_error::RequestError;
 use super::target::{WriteScope, Writer};
 use super::verbs::delete::{DeletePlan, plan_delete};
 use crate::field::{FieldError, FieldFault};
@@ -67,7 +68,7 @@ pub(crate) trait KindHooks: Debug + Sync {
         _request: &ResourceRequest<'_>,
         _object: &Value,
         _writer: Writer<'_>,
-    ) -> Result<Option<CreateAnswer>, Status> {
+    ) -> Result<Option<CreateAnswer>, RequestError> {
         Ok(None)
     }
 

@@ -1,12 +1,12 @@
 //! Pods, which are deleted with a grace period, and Bindings, which assign them to nodes.
 
-use evenkeel_core::Status;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::{CreateAnswer, KindHooks, add_new};
 use crate::engine::options::DeleteOptions;
 use crate::engine::request::ResourceRequest;
+use crate::engine::request_error::RequestError;
 use crate::engine::target::{Target, WriteScope, Writer};
 use crate::engine::verbs::delete::{DeletePlan, mark, set_propagation};
 use crate::engine::{ApiEngine, not_implemented, object};
@@ -88,9 +88,9 @@ impl KindHooks for BindingHooks {
         request: &ResourceRequest<'_>,
         binding: &Value,
         writer: Writer<'_>,
-    ) -> Result<Option<CreateAnswer>, Status> {
+    ) -> Result<Option<CreateAnswer>, RequestError> {
         let registry = engine.registry();
-        let Some(pods) = registry.lookup("", "v1", "pods") else { return Err(not_implemented("bindings")) };
+        let Some(pods) = registry.lookup("", "v1", "pods") else { return Err(not_implemented("bindings").into()) };
         let name = object::text(binding, "name");
         let target = Target { resource: pods, namespace: request.namespace(), name, scope: WriteScope::Main };
         engine.bind(target, binding, writer)?;

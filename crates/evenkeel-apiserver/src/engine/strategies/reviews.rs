@@ -7,6 +7,7 @@ use super::{CreateAnswer, KindHooks};
 use crate::engine::ApiEngine;
 use crate::engine::authorize::may_do_anything;
 use crate::engine::request::ResourceRequest;
+use crate::engine::request_error::RequestError;
 use crate::engine::target::Writer;
 use crate::http_types::User;
 use crate::listener::auth::{ANONYMOUS, MASTERS, UNAUTHENTICATED};
@@ -22,7 +23,7 @@ impl KindHooks for AccessReviewHooks {
         _: &ResourceRequest<'_>,
         review: &Value,
         _: Writer<'_>,
-    ) -> Result<Option<CreateAnswer>, Status> {
+    ) -> Result<Option<CreateAnswer>, RequestError> {
         Ok(Some(CreateAnswer::Status(match is_allowed(&review["spec"]) {
             true => json!({"allowed": true, "reason": "this server allows every authenticated request"}),
             false => json!({"allowed": false}),
@@ -53,7 +54,7 @@ impl KindHooks for RulesReviewHooks {
         _: &ResourceRequest<'_>,
         _: &Value,
         _: Writer<'_>,
-    ) -> Result<Option<CreateAnswer>, Status> {
+    ) -> Result<Option<CreateAnswer>, RequestError> {
         Ok(Some(CreateAnswer::Status(json!({
             "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
             "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
@@ -73,7 +74,7 @@ impl KindHooks for SelfSubjectReviewHooks {
         request: &ResourceRequest<'_>,
         _: &Value,
         _: Writer<'_>,
-    ) -> Result<Option<CreateAnswer>, Status> {
+    ) -> Result<Option<CreateAnswer>, RequestError> {
         Ok(Some(CreateAnswer::Status(json!({"userInfo": user_info(&request.http.user)}))))
     }
 }
@@ -89,10 +90,10 @@ impl KindHooks for TokenReviewHooks {
         _: &ResourceRequest<'_>,
         review: &Value,
         _: Writer<'_>,
-    ) -> Result<Option<CreateAnswer>, Status> {
+    ) -> Result<Option<CreateAnswer>, RequestError> {
         let token = review.pointer("/spec/token").and_then(Value::as_str).unwrap_or_default();
         if token.is_empty() {
-            return Err(Status::bad_request("token is required for TokenReview in authentication"));
+            return Err(Status::bad_request("token is required for TokenReview in authentication").into());
         }
         let audiences = review.pointer("/spec/audiences").and_then(Value::as_array);
         let audiences: Vec<&str> = audiences.into_iter().flatten().filter_map(Value::as_str).collect();

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::engine::ApiEngine;
 use crate::engine::request::ResourceRequest;
+use crate::engine::request_error::RequestError;
 use crate::engine::target::WriteScope;
 use crate::field::{self, FieldError};
 use crate::http_types::{Body, ConnectionCut, FrameStream, HandlerOutcome};
@@ -21,10 +22,10 @@ use crate::query::Query;
 
 impl ApiEngine {
     /// Serves `GET pods/X/log`.
-    pub(super) fn log(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+    pub(super) fn log(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, RequestError> {
         let (target, query) = (request.target(WriteScope::Main), request.query);
         let Some(record) = self.store.get(&target.resource.storage, &target.key()) else {
-            return Err(target.not_found());
+            return Err(target.not_found().into());
         };
         let options = LogOptions::read(query, target.name, self.env.wall())?;
         let pod = record.value();
@@ -41,7 +42,7 @@ impl ApiEngine {
             } else {
                 format!("container {container:?} in pod {:?} is waiting to start: ContainerCreating", target.name)
             };
-            return Err(Status::bad_request(what));
+            return Err(Status::bad_request(what).into());
         };
         lines.retain(|line| options.shows(line));
         if let Some(tail) = options.tail {

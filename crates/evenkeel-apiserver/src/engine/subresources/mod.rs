@@ -14,13 +14,14 @@ use serde_json::Value;
 
 use super::options::refuse_dry_run;
 use super::request::ResourceRequest;
+use super::request_error::RequestError;
 use super::target::WriteScope;
 use super::{ApiEngine, not_implemented};
 use crate::http_types::HandlerOutcome;
 use crate::route::Verb;
 
 /// Serves all verbs of a subresource.
-type Handler = fn(&Arc<ApiEngine>, &ResourceRequest<'_>) -> Result<HandlerOutcome, Status>;
+type Handler = fn(&Arc<ApiEngine>, &ResourceRequest<'_>) -> Result<HandlerOutcome, RequestError>;
 
 /// How a subresource is served.
 enum SubresourceKind {
@@ -58,13 +59,13 @@ impl ApiEngine {
         self: &Arc<Self>,
         request: &ResourceRequest<'_>,
         name: &str,
-    ) -> Result<HandlerOutcome, Status> {
+    ) -> Result<HandlerOutcome, RequestError> {
         let storage = &*request.resource().storage;
         let entry = SUBRESOURCES
             .iter()
             .find(|(store, subresource, _)| (store.is_empty() || *store == storage) && *subresource == name);
         let scope = match entry {
-            None => return Err(unsupported(request)),
+            None => return Err(unsupported(request).into()),
             Some((_, _, SubresourceKind::Handler(handler))) => return handler(self, request),
             Some((_, _, SubresourceKind::Status)) => WriteScope::Status,
             Some((_, _, SubresourceKind::Field(path))) => WriteScope::Field { subresource: name, path },
@@ -73,14 +74,14 @@ impl ApiEngine {
             Verb::Get => self.get(request),
             Verb::Update => self.update(request, scope),
             Verb::Patch => self.patch(request, scope),
-            _ => Err(not_implemented("this verb on a subresource")),
+            _ => Err(not_implemented("this verb on a subresource").into()),
         }
     }
 }
 
-fn refuse_container_access(_: &Arc<ApiEngine>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+fn refuse_container_access(_: &Arc<ApiEngine>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, RequestError> {
     refuse_dry_run(request.query)?;
-    Err(unsupported(request))
+    Err(unsupported(request).into())
 }
 
 fn unsupported(request: &ResourceRequest<'_>) -> Status {

@@ -12,6 +12,7 @@ use crate::engine::controllers::PendingSweeps;
 use crate::engine::object::set_path;
 use crate::engine::options::{DeleteOptions, WriteOptions};
 use crate::engine::request::ResourceRequest;
+use crate::engine::request_error::RequestError;
 use crate::engine::target::{Target, WriteScope, Writer, Written, check_name, check_uid};
 use crate::engine::verbs::delete::check_preconditions;
 use crate::engine::verbs::patch::apply_patch;
@@ -27,21 +28,27 @@ const VIOLATED: &str = "Cannot evict pod as it would violate the pod's disruptio
 
 impl ApiEngine {
     /// Serves `POST pods/X/binding`.
-    pub(super) fn create_binding(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+    pub(super) fn create_binding(
+        self: &Arc<Self>,
+        request: &ResourceRequest<'_>,
+    ) -> Result<HandlerOutcome, RequestError> {
         let options = WriteOptions::from_query(request.query, "CreateOptions")?;
         let manager = request.manager(&options);
         let body = decode::parse(request.http, "Binding")?.value;
-        self.bind(request.target(WriteScope::Main), &body, Writer::new(&options, &manager))?;
+        self.bind(request.target(WriteScope::Main), &body, Writer::new(request.http, &options, &manager))?;
         Ok(HandlerOutcome::Response(response::created(request)))
     }
 
     /// Serves `POST pods/X/eviction`.
-    pub(super) fn create_eviction(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+    pub(super) fn create_eviction(
+        self: &Arc<Self>,
+        request: &ResourceRequest<'_>,
+    ) -> Result<HandlerOutcome, RequestError> {
         let options = WriteOptions::from_query(request.query, "CreateOptions")?;
         let manager = request.manager(&options);
         let body = decode::parse(request.http, "Eviction")?.value;
         let target = request.target(WriteScope::Main);
-        self.evict(target, &body, Writer::new(&options, &manager))?;
+        self.evict(target, &body, Writer::new(request.http, &options, &manager))?;
         let mut sweeps = PendingSweeps::none(self);
         if !options.dry_run {
             self.after_delete(target.resource, target.namespace, target.name, &mut sweeps);
@@ -50,14 +57,14 @@ impl ApiEngine {
     }
 
     /// Serves `GET|PUT|PATCH pods/X/resize`.
-    pub(super) fn resize(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+    pub(super) fn resize(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, RequestError> {
         if request.route.verb == Verb::Get {
             return self.get(request);
         }
         let view = self.view(request, Endpoint::Object)?;
         let options = WriteOptions::from_query(request.query, "UpdateOptions")?;
         let manager = request.manager(&options);
-        let writer = Writer::new(&options, &manager);
+        let writer = Writer::new(request.http, &options, &manager);
         let target = request.target(WriteScope::Main);
         let mut warnings = Vec::new();
         let mut written = if request.route.verb == Verb::Patch {
@@ -79,16 +86,16 @@ impl ApiEngine {
     }
 
     /// Assigns a pod to a node (MSC-4).
-    pub(crate) fn bind(&self, target: Target<'_>, binding: &Value, writer: Writer<'_>) -> Result<(), Status> {
+    pub(crate) fn bind(&self, target: Target<'_>, binding: &Value, writer: Writer<'_>) -> Result<(), RequestError> {
         check_kind(binding, &["v1"], "Binding")?;
         let node = binding.pointer("/target/name").and_then(Value::as_str).unwrap_or_default().to_owned();
         if node.is_empty() {
             let error = crate::field::FieldError::required("target.name", "");
-            return Err(crate::field::invalid("", "Binding", target.name, &[error]));
+            return Err(crate::field::invalid("", "Binding", target.name, &[error]).into());
         }
         let given = object::text(binding, "name");
         if !given.is_empty() && given != target.name {
-            return Err(Status::bad_request("name in URL does not match name in Binding object"));
+            return Err(Status::bad_request("name in URL does not match name in Binding object").into());
         }
         let now = rfc3339(self.env.wall());
         let name = target.name;
@@ -124,11 +131,11 @@ impl ApiEngine {
     }
 
     /// Deletes a pod if its disruption budget allows it (MSC-3).
-    fn evict(&self, target: Target<'_>, eviction: &Value, writer: Writer<'_>) -> Result<(), Status> {
+    fn evict(&self, target: Target<'_>, eviction: &Value, writer: Writer<'_>) -> Result<(), RequestError> {
         check_kind(eviction, &["policy/v1", "policy/v1beta1"], "Eviction")?;
         let given = object::text(eviction, "name");
         if !given.is_empty() && given != target.name {
-            return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+            return Err(Status::bad_request("name in URL does not match name in Eviction object").into());
         }
         let options = eviction.get("deleteOptions").filter(|options| options.is_object());
         let query = crate::query::Query::parse(None);
@@ -137,7 +144,7 @@ impl ApiEngine {
         let write_options = WriteOptions { dry_run: options.dry_run, ..writer.options.clone() };
         let writer = Writer { options: &write_options, ..writer };
         let Some(record) = self.store.get(&target.resource.storage, &target.key()) else {
-            return Err(target.not_found());
+            return Err(target.not_found().into());
         };
         // Checked before anything is written: a refused eviction changes nothing.
         check_preconditions(target, &record, &options)?;
@@ -163,14 +170,14 @@ impl ApiEngine {
             // The condition is a write of this eviction, which must not fail its own precondition.
             *version = written.record.revision.to_string();
         }
-        match self.delete_object(target, &options) {
-            Err(status) if status.is_not_found() => Ok(()),
+        match self.delete_object(target, &options, None) {
+            Err(error) if error.is_not_found() => Ok(()),
             other => other.map(|_| ()),
         }
     }
 
     /// Charges an eviction to the one budget that covers the pod.
-    fn charge_budget(&self, target: Target<'_>, pod: &Value, writer: Writer<'_>) -> Result<(), Status> {
+    fn charge_budget(&self, target: Target<'_>, pod: &Value, writer: Writer<'_>) -> Result<(), RequestError> {
         let budgets = self.budgets_of(target.namespace.unwrap_or_default(), pod);
         let budget = match budgets.as_slice() {
             [] => return Ok(()),
@@ -180,7 +187,8 @@ impl ApiEngine {
                     500,
                     Reason::default(),
                     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
-                ));
+                )
+                .into());
             }
         };
         let name = object::text(&budget, "name");
@@ -224,7 +232,7 @@ impl ApiEngine {
         target: Target<'_>,
         writer: Writer<'_>,
         mut make: impl FnMut(&Value) -> Result<Value, Status>,
-    ) -> Result<Written, Status> {
+    ) -> Result<Written, RequestError> {
         let target = Target { scope: WriteScope::Field { subresource: "resize", path: &["spec"] }, ..target };
         self.update_object(target, writer, |old| {
             let wanted = make(old)?;

@@ -10,6 +10,7 @@ use super::unsupported;
 use crate::engine::ApiEngine;
 use crate::engine::options::refuse_dry_run;
 use crate::engine::request::ResourceRequest;
+use crate::engine::request_error::RequestError;
 use crate::engine::target::WriteScope;
 use crate::exec::port_forward::{self, ForwardedPod, MAX_PORTS};
 use crate::exec::port_tunnel::{TUNNEL, run_tunnel};
@@ -18,12 +19,15 @@ use crate::query::Query;
 
 impl ApiEngine {
     /// Serves `pods/X/portforward`.
-    pub(super) fn port_forward(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+    pub(super) fn port_forward(
+        self: &Arc<Self>,
+        request: &ResourceRequest<'_>,
+    ) -> Result<HandlerOutcome, RequestError> {
         let target = request.target(WriteScope::Main);
         refuse_dry_run(request.query)?;
-        let Some(handler) = self.settings.processes.ports.clone() else { return Err(unsupported(request)) };
+        let Some(handler) = self.settings.processes.ports.clone() else { return Err(unsupported(request).into()) };
         let Some(record) = self.store.get(&target.resource.storage, &target.key()) else {
-            return Err(target.not_found());
+            return Err(target.not_found().into());
         };
         check_running(&record.value(), target.name)?;
         let handshake = ServerHandshake::accept(&request.http.headers, port_forward::PROTOCOLS)

@@ -10,6 +10,7 @@ use super::unsupported;
 use crate::engine::ApiEngine;
 use crate::engine::options::refuse_dry_run;
 use crate::engine::request::ResourceRequest;
+use crate::engine::request_error::RequestError;
 use crate::engine::target::WriteScope;
 use crate::exec::ProcessHandler;
 use crate::exec::session::{self, ProcessRequest};
@@ -17,13 +18,13 @@ use crate::http_types::{HandlerOutcome, Upgrade};
 
 impl ApiEngine {
     /// Serves `pods/X/exec`.
-    pub(super) fn exec(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+    pub(super) fn exec(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, RequestError> {
         let command: Vec<String> = request.query.all("command").map(str::to_owned).collect();
         self.open_process(request, self.settings.processes.exec.as_ref(), command)
     }
 
     /// Serves `pods/X/attach`.
-    pub(super) fn attach(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+    pub(super) fn attach(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, RequestError> {
         self.open_process(request, self.settings.processes.attach.as_ref(), Vec::new())
     }
 
@@ -32,18 +33,18 @@ impl ApiEngine {
         request: &ResourceRequest<'_>,
         handler: Option<&Arc<dyn ProcessHandler>>,
         command: Vec<String>,
-    ) -> Result<HandlerOutcome, Status> {
+    ) -> Result<HandlerOutcome, RequestError> {
         let (target, query) = (request.target(WriteScope::Main), request.query);
         refuse_dry_run(query)?;
-        let Some(handler) = handler.cloned() else { return Err(unsupported(request)) };
+        let Some(handler) = handler.cloned() else { return Err(unsupported(request).into()) };
         let Some(record) = self.store.get(&target.resource.storage, &target.key()) else {
-            return Err(target.not_found());
+            return Err(target.not_found().into());
         };
         let container = container(&record.value(), target.name, query.non_empty("container"))?;
         let flag = |name| Ok::<_, Status>(query.bool(name)?.unwrap_or_default());
         let (stdin, stdout, stderr, tty) = (flag("stdin")?, flag("stdout")?, flag("stderr")?, flag("tty")?);
         if !stdin && !stdout && !stderr {
-            return Err(Status::bad_request("you must specify at least 1 of stdin, stdout, stderr"));
+            return Err(Status::bad_request("you must specify at least 1 of stdin, stdout, stderr").into());
         }
         let handshake = ServerHandshake::accept(&request.http.headers, &ChannelProtocol::NAMES)
             .map_err(|refusal| Status::bad_request(refusal.to_string()))?;

@@ -10,6 +10,7 @@ use super::check_kind;
 use crate::engine::object::set_path;
 use crate::engine::options::WriteOptions;
 use crate::engine::request::ResourceRequest;
+use crate::engine::request_error::RequestError;
 use crate::engine::target::{WriteScope, Writer, check_name, check_uid, key};
 use crate::engine::{ApiEngine, decode, not_implemented, object, response, view};
 use crate::field::{self, FieldError};
@@ -25,18 +26,20 @@ pub(crate) const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 impl ApiEngine {
     /// Serves `GET|PUT|PATCH scale`.
-    pub(crate) fn scale(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+    pub(crate) fn scale(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, RequestError> {
         let resource = request.resource();
         let representation = request.representation(Endpoint::Plain)?;
-        let Some(fields) = ScaleFields::of(resource) else { return Err(not_implemented("scale for this resource")) };
-        let respond = |object: &Value| -> Result<HandlerOutcome, Status> {
+        let Some(fields) = ScaleFields::of(resource) else {
+            return Err(not_implemented("scale for this resource").into());
+        };
+        let respond = |object: &Value| -> Result<HandlerOutcome, RequestError> {
             let scale = view::render(fields.scale_of(resource, object)?);
             Ok(HandlerOutcome::Response(response::ok(representation, view::encode(scale, representation)?)))
         };
         if request.route.verb == Verb::Get {
             let key = key(request.namespace(), request.name());
             let Some(record) = self.store.get(&resource.storage, &key) else {
-                return Err(request.target(WriteScope::Main).not_found());
+                return Err(request.target(WriteScope::Main).not_found().into());
             };
             return respond(&record.value());
         }
@@ -54,7 +57,7 @@ impl ApiEngine {
         } else if let Some(kind) = kind {
             let options = WriteOptions::of_patch(request.query, false)?;
             let manager = request.manager(&options);
-            let writer = Writer::new(&options, &manager);
+            let writer = Writer::new(request.http, &options, &manager);
             self.update_object(request.target(scope), writer, |old| {
                 let before = fields.scale_of(resource, old)?;
                 let Patched { object: scale, duplicates } =
@@ -67,7 +70,7 @@ impl ApiEngine {
         } else {
             let options = WriteOptions::from_query(request.query, "UpdateOptions")?;
             let manager = request.manager(&options);
-            let writer = Writer::new(&options, &manager);
+            let writer = Writer::new(request.http, &options, &manager);
             let sent = decode::parse(request.http, "Scale")?;
             check_name(&sent.value, request.name())?;
             warnings = decode::check_scale(&sent.value, &sent.duplicates, options.field_validation)?;

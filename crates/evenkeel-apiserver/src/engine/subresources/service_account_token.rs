@@ -17,6 +17,7 @@ use sha2::Sha256;
 
 use super::check_kind;
 use crate::engine::request::ResourceRequest;
+use crate::engine::request_error::RequestError;
 use crate::engine::strategies::user_info;
 use crate::engine::target::{Target, WriteScope, key};
 use crate::engine::{ApiEngine, decode, response, view};
@@ -72,7 +73,10 @@ struct VerifiedToken {
 
 impl ApiEngine {
     /// Serves `POST serviceaccounts/X/token`.
-    pub(super) fn create_token(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+    pub(super) fn create_token(
+        self: &Arc<Self>,
+        request: &ResourceRequest<'_>,
+    ) -> Result<HandlerOutcome, RequestError> {
         let representation = request.representation(Endpoint::Plain)?;
         let body = decode::parse(request.http, "TokenRequest")?.value;
         let issued = self.issue_token(request.target(WriteScope::Main), body)?;
@@ -130,7 +134,7 @@ impl ApiEngine {
             "iat": now.as_second(),
             "nbf": now.as_second(),
             "exp": expires.as_second(),
-            "jti": uuid(&*self.env),
+            "jti": uuid(|| self.env.random()),
             "kubernetes.io": private,
         });
         body["metadata"]["name"] = target.name.into();

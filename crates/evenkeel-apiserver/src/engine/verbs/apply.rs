@@ -12,6 +12,7 @@ use super::patch::accept_result;
 use crate::engine::object::set_path;
 use crate::engine::options::{FieldValidation, WriteOptions};
 use crate::engine::request::ResourceRequest;
+use crate::engine::request_error::RequestError;
 use crate::engine::subresources::scale::{SCALE, ScaleFields};
 use crate::engine::target::{OwnershipSource, Target, WriteScope, Writer, Written, check_name, has_version};
 use crate::engine::{ApiEngine, object};
@@ -40,7 +41,7 @@ impl ApiEngine {
         self: &Arc<Self>,
         request: &ResourceRequest<'_>,
         scope: WriteScope<'_>,
-    ) -> Result<HandlerOutcome, Status> {
+    ) -> Result<HandlerOutcome, RequestError> {
         let options = WriteOptions::of_patch(request.query, true)?;
         let view = self.view(request, Endpoint::Object)?;
         let resource = request.resource();
@@ -62,7 +63,7 @@ impl ApiEngine {
         request: &ResourceRequest<'_>,
         target: Target<'_>,
         fields: &ScaleFields,
-    ) -> Result<(Written, Vec<String>), Status> {
+    ) -> Result<(Written, Vec<String>), RequestError> {
         let options = WriteOptions::of_patch(request.query, true)?;
         let Intent { object: mut scale, warnings } =
             read(&request.http.body, "autoscaling/v1", "Scale", options.field_validation)?;
@@ -89,9 +90,10 @@ impl ApiEngine {
         target: Target<'_>,
         intent: &Value,
         options: &WriteOptions,
-    ) -> Result<Written, Status> {
+    ) -> Result<Written, RequestError> {
         let manager = request.manager(options);
-        let writer = Writer { ownership: OwnershipSource::ManagedFields, ..Writer::new(options, &manager) };
+        let writer =
+            Writer { ownership: OwnershipSource::ManagedFields, ..Writer::new(request.http, options, &manager) };
         let make = |live: Option<&Value>| {
             let resource = target.resource;
             let write = field_ownership::Write {

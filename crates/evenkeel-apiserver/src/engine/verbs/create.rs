@@ -7,9 +7,11 @@ use http::StatusCode;
 use serde_json::Value;
 
 use crate::crd;
+use crate::engine::admission::{AdmissionWrite, Operation};
 use crate::engine::decode::{self, Incoming};
 use crate::engine::options::WriteOptions;
 use crate::engine::request::ResourceRequest;
+use crate::engine::request_error::RequestError;
 use crate::engine::strategies::CreateAnswer;
 use crate::engine::target::{OwnershipSource, Target, WriteScope, Writer, Written, check_namespace, has_version};
 use crate::engine::view::{self, View};
@@ -21,21 +23,33 @@ use crate::limits::{MAX_OBJECT_BYTES, object_too_large};
 use crate::meta;
 use crate::negotiate::Endpoint;
 use crate::registry::Resource;
+use crate::request_state::RequestEnv;
 use crate::store::{Draft, Expect, Record, Write};
 
 /// How often a generated name may collide before the create fails (OBJ-5).
 const NAME_ATTEMPTS: usize = 8;
 
+/// An object that passed the first half of admission.
+#[derive(Clone)]
+struct NewObject {
+    object: Value,
+    /// Its `managedFields` as JSON, unless the object has them.
+    managed: Option<Vec<u8>>,
+    /// The client named a resource version.
+    has_version: bool,
+    warnings: Vec<String>,
+}
+
 impl ApiEngine {
     /// Serves a POST to a collection.
-    pub(crate) fn create(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+    pub(crate) fn create(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, RequestError> {
         let resource = request.resource();
         let options = WriteOptions::from_query(request.query, "CreateOptions")?;
         let view = self.view(request, Endpoint::Object)?;
         let Incoming { object: mut new, warnings } =
             decode::object(&self.registry(), resource, request.http, options.field_validation)?;
         let manager = request.manager(&options);
-        let writer = Writer::new(&options, &manager);
+        let writer = Writer::new(request.http, &options, &manager);
         let hooks = resource.strategy.hooks;
         match hooks.answer_create(self, request, &new, writer)? {
             None => {}
@@ -60,7 +74,7 @@ impl ApiEngine {
         view: &View,
         written: &Written,
         dry_run: bool,
-    ) -> Result<HandlerOutcome, Status> {
+    ) -> Result<HandlerOutcome, RequestError> {
         let body = match dry_run && written.created {
             true => view.unstored(&written.record)?,
             false => view.single(&written.record, None)?,
@@ -79,53 +93,72 @@ impl ApiEngine {
         namespace: Option<&str>,
         mut new: Value,
         writer: Writer<'_>,
-    ) -> Result<(String, Written), Status> {
+    ) -> Result<(String, Written), RequestError> {
         check_namespace(&mut new, namespace)?;
         self.check_accepts_objects(resource, namespace, object::text(&new, "name"))?;
-        self.fill_system_metadata(&mut new);
         let name = object::text(&new, "name").to_owned();
-        if !name.is_empty() || object::text(&new, "generateName").is_empty() {
-            let written = self.create_named(resource, namespace, &name, new, writer)?;
+        let target = Target { resource, namespace, name: &name, scope: WriteScope::Main };
+        let has_version = has_version(&new);
+        wipe_system_metadata(&mut new);
+        // The writer owns what it sent, not what admission and the server add.
+        let managed = match writer.ownership {
+            OwnershipSource::Changes => self.first_ownership(&target, &mut new, writer),
+            OwnershipSource::ManagedFields => None,
+        };
+        let mut warnings = Vec::new();
+        if let Some(request) = writer.request {
+            let write = AdmissionWrite {
+                operation: Operation::Create,
+                target,
+                old: None,
+                request,
+                dry_run: writer.options.dry_run,
+            };
+            self.mutate(&write, &mut new, &mut warnings)?;
+        }
+        let env = self.env_of(writer);
+        wipe_system_metadata(&mut new);
+        fill_system_metadata(&mut new, env);
+        let draft = NewObject { object: new, managed, has_version, warnings };
+        if !name.is_empty() || object::text(&draft.object, "generateName").is_empty() {
+            let written = self.create_named(target, draft, writer)?;
             return Ok((name, written));
         }
         let mut name = String::new();
         for _ in 0..NAME_ATTEMPTS {
-            name = meta::generate_name(object::text(&new, "generateName"), || self.env.random());
-            let mut named = new.clone();
-            object::metadata_mut(&mut named).insert("name".into(), name.as_str().into());
-            match self.create_named(resource, namespace, &name, named, writer) {
-                Err(status) if status.is_already_exists() => {}
+            name = meta::generate_name(object::text(&draft.object, "generateName"), || env.random());
+            let mut named = draft.clone();
+            object::metadata_mut(&mut named.object).insert("name".into(), name.as_str().into());
+            match self.create_named(Target { name: &name, ..target }, named, writer) {
+                Err(error) if error.is_already_exists() => {}
                 other => return other.map(|written| (name, written)),
             }
         }
         let mut status = Status::already_exists(&resource.group, &resource.plural, &name);
         status.message.push_str(", the server was not able to generate a unique name for the object");
         status.details.get_or_insert_default().retry_after_seconds = 1;
-        Err(status)
+        Err(status.into())
     }
 
     /// Stores a new object under the name that it carries. Validation refuses an object without a name.
-    fn create_named(
-        &self,
-        resource: &Arc<Resource>,
-        namespace: Option<&str>,
-        name: &str,
-        mut new: Value,
-        writer: Writer<'_>,
-    ) -> Result<Written, Status> {
-        let mut warnings = Vec::new();
-        let has_version = has_version(&new);
+    fn create_named(&self, target: Target<'_>, new: NewObject, writer: Writer<'_>) -> Result<Written, RequestError> {
+        let NewObject { object: mut new, managed, has_version, mut warnings } = new;
+        let Target { resource, namespace, name, .. } = target;
         let _lock = resource.strategy.hooks.lock_write(self);
-        let target = Target { resource, namespace, name, scope: WriteScope::Main };
-        // The writer owns what it sent, not what the server adds.
-        let managed = match writer.ownership {
-            OwnershipSource::Changes => self.first_ownership(&target, &mut new, writer),
-            OwnershipSource::ManagedFields => None,
-        };
         self.prepare_create(resource, &mut new, &mut warnings)?;
         let errors = validate_create(resource, &new);
         if !errors.is_empty() {
-            return Err(target.invalid(&errors));
+            return Err(target.invalid(&errors).into());
+        }
+        if let Some(request) = writer.request {
+            let write = AdmissionWrite {
+                operation: Operation::Create,
+                target,
+                old: None,
+                request,
+                dry_run: writer.options.dry_run,
+            };
+            self.validate(&write, &new, &mut warnings)?;
         }
         let facts = object::facts(resource, &new);
         let stored = convert::to_storage(new, resource);
@@ -133,17 +166,17 @@ impl ApiEngine {
         let key = target.key();
         if writer.options.dry_run {
             if let Some(present) = self.store.get(&resource.storage, &key) {
-                return Err(already_exists(&target, &present));
+                return Err(already_exists(&target, &present).into());
             }
             return Ok(Written { record: Arc::new(draft.preview(0)), created: true, warnings });
         }
         // It is the storage of kube-apiserver that refuses a version: invalid objects and dry runs do not get that far.
         if has_version {
             let message = "resourceVersion should not be set on objects to be created";
-            return Err(Status::failure(500, Default::default(), message));
+            return Err(Status::failure(500, Default::default(), message).into());
         }
         if draft.len() > MAX_OBJECT_BYTES {
-            return Err(object_too_large());
+            return Err(object_too_large().into());
         }
         self.settings.memory.admit_write(None, memory_of(resource, &stored, draft.len()), false)?;
         let now = self.env.monotonic();
@@ -154,11 +187,12 @@ impl ApiEngine {
         drop(creating);
         match committed {
             Ok((_, Some(record))) => Ok(Written { record, created: true, warnings }),
-            Ok((_, None)) => Err(Status::internal("a create left no object")),
+            Ok((_, None)) => Err(Status::internal("a create left no object").into()),
             Err(_) => Err(match self.store.get(&resource.storage, &key) {
                 Some(present) => already_exists(&target, &present),
                 None => Status::already_exists(&resource.group, &resource.plural, name),
-            }),
+            }
+            .into()),
         }
     }
 
@@ -174,17 +208,6 @@ impl ApiEngine {
             Some(namespace) => self.check_namespace_accepts_objects(resource, namespace, name),
             None => Ok(()),
         }
-    }
-
-    fn fill_system_metadata(&self, new: &mut Value) {
-        let now = rfc3339(self.env.wall());
-        let uid = uuid(&*self.env);
-        let metadata = object::metadata_mut(new);
-        for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-            metadata.remove(key);
-        }
-        metadata.insert("uid".into(), uid.into());
-        metadata.insert("creationTimestamp".into(), now.into());
     }
 
     fn prepare_create(
@@ -208,6 +231,20 @@ impl ApiEngine {
         }
         Ok(())
     }
+}
+
+/// Removes the metadata that only the server sets.
+fn wipe_system_metadata(new: &mut Value) {
+    let metadata = object::metadata_mut(new);
+    for key in ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        metadata.remove(key);
+    }
+}
+
+fn fill_system_metadata(new: &mut Value, env: RequestEnv<'_>) {
+    let metadata = object::metadata_mut(new);
+    metadata.insert("uid".into(), uuid(|| env.random()).into());
+    metadata.insert("creationTimestamp".into(), rfc3339(env.wall()).into());
 }
 
 fn validate_create(resource: &Resource, new: &Value) -> Vec<FieldError> {

@@ -11,11 +11,12 @@ use super::list::{PageOutcome, list_response};
 use crate::engine::controllers::PendingSweeps;
 use crate::engine::options::{DeleteOptions, ListOptions, Propagation};
 use crate::engine::request::ResourceRequest;
+use crate::engine::request_error::RequestError;
 use crate::engine::target::{Target, WriteScope, server_timeout};
 use crate::engine::view;
 use crate::engine::{ApiEngine, convert, decode, object, response};
 use crate::env::rfc3339;
-use crate::http_types::{Body, HandlerOutcome};
+use crate::http_types::{ApiRequest, Body, HandlerOutcome};
 use crate::negotiate::{Endpoint, Representation};
 use crate::registry::Resource;
 use crate::store::{Draft, Expect, Record, Write};
@@ -27,7 +28,14 @@ const DELETE_ATTEMPTS: usize = 1000;
 /// watch can follow.
 const COLLECTION_BATCH: usize = 64;
 
-/// The result of a delete.
+/// The result of a delete, and the warnings of its admission.
+#[derive(Debug)]
+pub(crate) struct Deleted {
+    pub(crate) outcome: DeleteOutcome,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What a delete did to its object.
 #[derive(Debug)]
 pub(crate) enum DeleteOutcome {
     /// The object was removed at this revision; `last` is its last state.
@@ -51,18 +59,18 @@ pub(crate) enum DeletePlan {
 
 impl ApiEngine {
     /// Serves a DELETE of one object.
-    pub(crate) fn delete(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+    pub(crate) fn delete(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, RequestError> {
         let options = delete_options(request)?;
         let view = self.view(request, Endpoint::Object)?;
         let target = request.target(WriteScope::Main);
-        let deleted = self.delete_object(target, &options)?;
+        let Deleted { outcome, warnings } = self.delete_object(target, &options, Some(request.http))?;
         let mut sweeps = PendingSweeps::none(self);
         if !options.dry_run {
             self.after_delete(target.resource, target.namespace, target.name, &mut sweeps);
         }
         let strategy = &target.resource.strategy;
         let representation = view.representation;
-        let mut response = match deleted {
+        let mut response = match outcome {
             DeleteOutcome::Pending(record) => {
                 let accepted = options.orphan_dependents == Some(false);
                 let code = if accepted { StatusCode::ACCEPTED } else { StatusCode::OK };
@@ -76,12 +84,16 @@ impl ApiEngine {
                 response::ok(representation, view::encode(status.into(), representation)?)
             }
         };
+        response::warn(&mut response, &warnings);
         warn(&mut response, target.resource, &options);
         Ok(sweeps.then(HandlerOutcome::Response(response)))
     }
 
     /// Serves a DELETE of a collection.
-    pub(crate) fn delete_collection(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+    pub(crate) fn delete_collection(
+        self: &Arc<Self>,
+        request: &ResourceRequest<'_>,
+    ) -> Result<HandlerOutcome, RequestError> {
         let resource = request.resource();
         let options = delete_options(request)?;
         let list = ListOptions::from_query(request.query, false)?;
@@ -97,9 +109,11 @@ impl ApiEngine {
         warn(&mut response, resource, &options);
         let deletion = CollectionDeletion {
             engine: Arc::clone(self),
+            request: Arc::clone(request.http),
             resource: Arc::clone(resource),
             remaining: selected.into_iter(),
             options,
+            warnings: Vec::new(),
             response,
             sweeps: PendingSweeps::none(self),
             status_representation: request.status_representation(),
@@ -107,23 +121,32 @@ impl ApiEngine {
         Ok(deletion.run())
     }
 
-    /// Deletes one object, or starts its deletion.
-    pub(crate) fn delete_object(&self, target: Target<'_>, options: &DeleteOptions) -> Result<DeleteOutcome, Status> {
+    /// Deletes one object, or starts its deletion. Without a request the server itself deletes it, past admission.
+    pub(crate) fn delete_object(
+        &self,
+        target: Target<'_>,
+        options: &DeleteOptions,
+        request: Option<&ApiRequest>,
+    ) -> Result<Deleted, RequestError> {
         let hooks = target.resource.strategy.hooks;
         hooks.check_delete(target.name)?;
         let _no_creates =
             hooks.contains_objects().then(|| self.creates.write().unwrap_or_else(PoisonError::into_inner));
         for _ in 0..DELETE_ATTEMPTS {
             let Some(record) = self.store.get(&target.resource.storage, &target.key()) else {
-                return Err(target.not_found());
+                return Err(target.not_found().into());
             };
             check_preconditions(target, &record, options)?;
             let plan = hooks.plan_delete(target.resource, &record.value(), options, self.env.wall());
-            if let Some(deleted) = self.carry_out(target, &record, plan, options.dry_run) {
-                return Ok(deleted);
+            let warnings = match (request, &plan) {
+                (None, _) | (_, DeletePlan::Nothing) => Vec::new(),
+                (Some(request), _) => self.validate_delete(target, &record, request, options.dry_run)?,
+            };
+            if let Some(outcome) = self.carry_out(target, &record, plan, options.dry_run) {
+                return Ok(Deleted { outcome, warnings });
             }
         }
-        Err(server_timeout("delete", target))
+        Err(server_timeout("delete", target).into())
     }
 
     /// Tries once to carry out a plan; returns `None` if another write committed in between.
@@ -211,9 +234,11 @@ fn warn(response: &mut http::Response<Body>, resource: &Resource, options: &Dele
 /// A collection under deletion. It yields after each batch, so that watches can keep up.
 struct CollectionDeletion {
     engine: Arc<ApiEngine>,
+    request: Arc<ApiRequest>,
     resource: Arc<Resource>,
     remaining: std::vec::IntoIter<Arc<Record>>,
     options: DeleteOptions,
+    warnings: Vec<String>,
     /// The response if nothing fails.
     response: http::Response<Body>,
     sweeps: PendingSweeps,
@@ -226,23 +251,34 @@ impl CollectionDeletion {
     fn run(mut self) -> HandlerOutcome {
         let at_once = self.resource.strategy.hooks.deletes_collection_at_once();
         let batch = if at_once { usize::MAX } else { COLLECTION_BATCH };
-        for record in self.remaining.by_ref().take(batch) {
+        for _ in 0..batch {
+            let Some(record) = self.remaining.as_slice().first() else { break };
             let value = record.value();
             let namespace = Some(object::text(&value, "namespace")).filter(|namespace| !namespace.is_empty());
             let name = object::text(&value, "name");
             let target = Target { resource: &self.resource, namespace, name, scope: WriteScope::Main };
-            match self.engine.delete_object(target, &self.options) {
-                Ok(_) if !self.options.dry_run => {
-                    self.engine.after_delete(&self.resource, namespace, name, &mut self.sweeps);
+            match self.engine.delete_object(target, &self.options, Some(&self.request)) {
+                Ok(deleted) => {
+                    self.warnings.extend(deleted.warnings);
+                    if !self.options.dry_run {
+                        self.engine.after_delete(&self.resource, namespace, name, &mut self.sweeps);
+                    }
                 }
-                Err(status) if !status.is_not_found() => {
+                Err(RequestError::Refused(status)) if status.is_not_found() => {}
+                Err(RequestError::Refused(status)) => {
                     return HandlerOutcome::Response(response::status(&status, self.status_representation));
                 }
-                _ => {}
+                Err(RequestError::NeedsCalls(calls)) => {
+                    return HandlerOutcome::NeedsCalls { calls, then: Box::new(move || self.run()) };
+                }
             }
+            self.remaining.next();
         }
         match self.remaining.len() {
-            0 => self.sweeps.then(HandlerOutcome::Response(self.response)),
+            0 => {
+                response::warn(&mut self.response, &self.warnings);
+                self.sweeps.then(HandlerOutcome::Response(self.response))
+            }
             _ => HandlerOutcome::Unfinished(Box::new(move || self.run())),
         }
     }

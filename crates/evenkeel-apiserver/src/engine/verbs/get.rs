@@ -4,6 +4,7 @@ use evenkeel_core::Status;
 
 use crate::engine::options::{invalid_version, parse_revision};
 use crate::engine::request::ResourceRequest;
+use crate::engine::request_error::RequestError;
 use crate::engine::target::key;
 use crate::engine::{ApiEngine, response};
 use crate::http_types::HandlerOutcome;
@@ -12,7 +13,7 @@ use crate::store::{At, Unavailable};
 
 impl ApiEngine {
     /// Serves a GET of one object.
-    pub(crate) fn get(&self, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+    pub(crate) fn get(&self, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, RequestError> {
         let view = self.view(request, Endpoint::Object)?;
         let resource = &view.resource;
         let at = match request.query.get("resourceVersion").unwrap_or_default() {
@@ -28,8 +29,8 @@ impl ApiEngine {
                 let body = view.single(&record, None)?;
                 Ok(HandlerOutcome::Response(response::ok(view.representation, body)))
             }
-            Ok(None) => Err(Status::not_found(&resource.group, &resource.plural, request.name())),
-            Err(unavailable) => self.wait_or_refuse(at, unavailable, request.waited),
+            Ok(None) => Err(Status::not_found(&resource.group, &resource.plural, request.name()).into()),
+            Err(unavailable) => Ok(self.wait_or_refuse(at, unavailable, request.waited)?),
         }
     }
 

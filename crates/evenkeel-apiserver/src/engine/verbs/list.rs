@@ -13,6 +13,7 @@ use crate::engine::continue_token::ContinueToken;
 use crate::engine::filter::ObjectFilter;
 use crate::engine::options::{ListOptions, VersionMatch, invalid_version};
 use crate::engine::request::ResourceRequest;
+use crate::engine::request_error::RequestError;
 use crate::engine::view::View;
 use crate::http_types::{Body, HandlerOutcome};
 use crate::negotiate::{Endpoint, Media, Transform};
@@ -33,7 +34,7 @@ pub(super) enum PageOutcome {
 
 impl ApiEngine {
     /// Serves a GET of a collection.
-    pub(crate) fn list(&self, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+    pub(crate) fn list(&self, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, RequestError> {
         let view = self.view(request, Endpoint::List)?;
         let options = ListOptions::from_query(request.query, false)?;
         let filter = request.filter()?;

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::engine::options::{FieldValidation, WriteOptions};
 use crate::engine::request::ResourceRequest;
+use crate::engine::request_error::RequestError;
 use crate::engine::target::{WriteScope, Writer, check_name};
 use crate::engine::{ApiEngine, decode, object};
 use crate::field::FieldError;
@@ -21,7 +22,7 @@ impl ApiEngine {
         self: &Arc<Self>,
         request: &ResourceRequest<'_>,
         scope: WriteScope<'_>,
-    ) -> Result<HandlerOutcome, Status> {
+    ) -> Result<HandlerOutcome, RequestError> {
         let kind = PatchType::of(&request.http.headers, request.resource().custom.is_some())?;
         if kind == PatchType::Apply {
             return self.apply(request, scope);
@@ -29,7 +30,7 @@ impl ApiEngine {
         let options = WriteOptions::of_patch(request.query, false)?;
         let view = self.view(request, Endpoint::Object)?;
         let manager = request.manager(&options);
-        let writer = Writer::new(&options, &manager);
+        let writer = Writer::new(request.http, &options, &manager);
         let mut warnings = Vec::new();
         let mut written = self.update_object(request.target(scope), writer, |old| {
             let (new, complaints) = apply_patch(request, kind, old, options.field_validation)?;

@@ -6,11 +6,13 @@ use evenkeel_core::Status;
 use serde_json::Value;
 
 use super::create::memory_of;
+use crate::engine::admission::{AdmissionWrite, Operation};
 use crate::engine::controllers::PendingSweeps;
 use crate::engine::decode::{self, Incoming};
 use crate::engine::object::set_path;
 use crate::engine::options::WriteOptions;
 use crate::engine::request::ResourceRequest;
+use crate::engine::request_error::RequestError;
 use crate::engine::target::{
     OwnershipSource, Target, WriteScope, Writer, Written, check_name, check_namespace, check_uid, check_version,
     has_version, server_timeout,
@@ -34,7 +36,7 @@ impl ApiEngine {
         self: &Arc<Self>,
         request: &ResourceRequest<'_>,
         scope: WriteScope<'_>,
-    ) -> Result<HandlerOutcome, Status> {
+    ) -> Result<HandlerOutcome, RequestError> {
         let resource = request.resource();
         let options = WriteOptions::from_query(request.query, "UpdateOptions")?;
         let view = self.view(request, Endpoint::Object)?;
@@ -42,7 +44,7 @@ impl ApiEngine {
             decode::object(&self.registry(), resource, request.http, options.field_validation)?;
         check_name(&sent, request.name())?;
         let manager = request.manager(&options);
-        let writer = Writer::new(&options, &manager);
+        let writer = Writer::new(request.http, &options, &manager);
         let target = request.target(scope);
         let replace = |old: &Value| {
             check_uid(target, old, object::text(&sent, "uid"))?;
@@ -50,10 +52,10 @@ impl ApiEngine {
         };
         let creates = resource.strategy.create_on_update && scope == WriteScope::Main;
         let mut written = match self.update_object(target, writer, replace) {
-            Err(status) if status.is_not_found() && creates => {
+            Err(error) if error.is_not_found() && creates => {
                 match self.create_by_update(request, sent.clone(), writer) {
                     // A concurrent create committed first, so there is an object to update.
-                    Err(status) if status.is_already_exists() => self.update_object(target, writer, replace)?,
+                    Err(error) if error.is_already_exists() => self.update_object(target, writer, replace)?,
                     other => other?,
                 }
             }
@@ -70,9 +72,9 @@ impl ApiEngine {
         request: &ResourceRequest<'_>,
         object: Value,
         writer: Writer<'_>,
-    ) -> Result<Written, Status> {
+    ) -> Result<Written, RequestError> {
         if has_version(&object) {
-            return Err(request.target(WriteScope::Main).not_found());
+            return Err(request.target(WriteScope::Main).not_found().into());
         }
         self.create_object(request.resource(), request.namespace(), object, writer).map(|(_, written)| written)
     }
@@ -84,11 +86,11 @@ impl ApiEngine {
         target: Target<'_>,
         writer: Writer<'_>,
         mut make: impl FnMut(&Value) -> Result<Value, Status>,
-    ) -> Result<Written, Status> {
+    ) -> Result<Written, RequestError> {
         for _ in 0..WRITE_ATTEMPTS {
             let key = target.key();
             let Some(record) = self.store.get(&target.resource.storage, &key) else {
-                return Err(target.not_found());
+                return Err(target.not_found().into());
             };
             let old = convert::to_version(record.value(), target.resource);
             let new = make(&old)?;
@@ -96,7 +98,7 @@ impl ApiEngine {
                 return Ok(written);
             }
         }
-        Err(server_timeout("update", target))
+        Err(server_timeout("update", target).into())
     }
 
     /// Tries once to write; returns `None` if another write committed in between.
@@ -107,7 +109,7 @@ impl ApiEngine {
         record: &Arc<Record>,
         old: &Value,
         mut new: Value,
-    ) -> Result<Option<Written>, Status> {
+    ) -> Result<Option<Written>, RequestError> {
         let resource = target.resource;
         let hooks = resource.strategy.hooks;
         let _lock = hooks.lock_write(self);
@@ -123,6 +125,21 @@ impl ApiEngine {
             meta::inherit_metadata(metadata, object::metadata(old));
             warnings.extend(meta::dedup_owner_references(metadata));
         }
+        // The writer owns what it sent, not what admission and the kind change.
+        match managed_fields {
+            None => self.track_ownership(&target, old, &mut new, writer),
+            Some(managed_fields) => set_path(&mut new, &["metadata", "managedFields"], managed_fields),
+        }
+        let admission = writer.request.map(|request| AdmissionWrite {
+            operation: Operation::Update,
+            target,
+            old: Some(old),
+            request,
+            dry_run: writer.options.dry_run,
+        });
+        if let Some(write) = &admission {
+            self.mutate(write, &mut new, &mut warnings)?;
+        }
         let mut errors = Vec::new();
         if target.scope == WriteScope::Main {
             errors.extend(hooks.prepare_update(self, resource, &mut new, old)?);
@@ -135,11 +152,10 @@ impl ApiEngine {
         errors.extend(meta::validate_object_meta_update(object::metadata(&new), object::metadata(old)));
         hooks.validate_update(resource, target.scope, &new, old, &mut errors);
         if !errors.is_empty() {
-            return Err(target.invalid(&errors));
+            return Err(target.invalid(&errors).into());
         }
-        match managed_fields {
-            None => self.track_ownership(&target, old, &mut new, writer),
-            Some(managed_fields) => set_path(&mut new, &["metadata", "managedFields"], managed_fields),
+        if let Some(write) = &admission {
+            self.validate(write, &new, &mut warnings)?;
         }
         object::metadata_mut(&mut new).insert("resourceVersion".into(), record.revision.to_string().into());
         if field_ownership::equal_ignoring_managed_times(&new, old) {
@@ -166,14 +182,14 @@ impl ApiEngine {
             };
         }
         if draft.len() > MAX_OBJECT_BYTES {
-            return Err(object_too_large());
+            return Err(object_too_large().into());
         }
         let previous = memory_of(resource, old, record.json().len());
         let new = memory_of(resource, &stored, draft.len());
         self.settings.memory.admit_write(Some(previous), new, record.facts.deleting)?;
         match self.store.commit(&resource.storage, &key, expect, Write::Put(draft), now) {
             Ok((_, Some(record))) => Ok(Some(Written { record, created: false, warnings })),
-            Ok((_, None)) => Err(Status::internal("an update left no object")),
+            Ok((_, None)) => Err(Status::internal("an update left no object").into()),
             Err(_) => Ok(None),
         }
     }
@@ -202,7 +218,7 @@ impl ApiEngine {
             manager: writer.manager,
             api_version: &target.resource.api_version(),
             subresource: target.scope.subresource(),
-            now: &rfc3339(self.env.wall()),
+            now: &rfc3339(self.env_of(writer).wall()),
             reset: target.reset_fields(),
         })
     }

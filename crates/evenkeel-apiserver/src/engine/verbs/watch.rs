@@ -15,6 +15,7 @@ use crate::engine::ApiEngine;
 use crate::engine::filter::ObjectFilter;
 use crate::engine::options::ListOptions;
 use crate::engine::request::ResourceRequest;
+use crate::engine::request_error::RequestError;
 use crate::engine::timers::Timer;
 use crate::engine::view::{IncludeObject, View};
 use crate::http_types::{Body, ConnectionCut, FrameStream, HandlerOutcome};
@@ -34,7 +35,7 @@ const BATCH: usize = 64;
 impl ApiEngine {
     /// Serves a watch. An invalid option fails the request; an unavailable resource version is an ERROR event (WAT-9,
     /// WAT-10).
-    pub(crate) fn watch(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, Status> {
+    pub(crate) fn watch(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, RequestError> {
         let view = self.view(request, Endpoint::Watch)?;
         let options = ListOptions::from_query(request.query, true)?;
         if !self.settings.version.has_watch_list() {

@@ -35,13 +35,14 @@ impl Fixture {
         let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
         headers.insert("content-type", media.parse().unwrap());
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        let request = ApiRequest {
+        let request = Arc::new(ApiRequest {
             method: method.parse::<Method>().unwrap(),
             uri: path.parse().unwrap(),
             headers,
             body: body.into(),
             user: Default::default(),
-        };
+            state: Default::default(),
+        });
         self.0.dispatch(&request, HandlerCall { waited: false, may_take_long })
     }
 

@@ -79,7 +79,8 @@ fn obj_15_containers_need_names_and_images() {
 
 #[test]
 fn obj_15_only_mutable_fields_of_a_pod_change() {
-    let old = created("", "v1", "Pod", pod());
+    let mut old = created("", "v1", "Pod", pod());
+    old["spec"]["tolerations"] = json!([{"key": "y", "operator": "Exists"}]);
     let mut new = old.clone();
     new["spec"]["containers"][0]["image"] = json!("busybox:2");
     new["spec"]["activeDeadlineSeconds"] = json!(10);
