@@ -1,0 +1,3 @@
+module evenkeel.dev/conformance/envtest
+
+go 1.26.0
