@@ -9,6 +9,8 @@
 //! plugin has validated.
 
 mod default_tolerations;
+#[allow(dead_code, reason = "webhooks and policies are still to come")]
+pub(crate) mod rules;
 
 use serde_json::Value;
 
@@ -25,6 +27,19 @@ pub(crate) enum Operation {
     Create,
     Update,
     Delete,
+    /// A connection to a pod, a node or a service.
+    Connect,
+}
+
+impl Operation {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Operation::Create => "CREATE",
+            Operation::Update => "UPDATE",
+            Operation::Delete => "DELETE",
+            Operation::Connect => "CONNECT",
+        }
+    }
 }
 
 /// A write under admission. The new object is passed beside it.
