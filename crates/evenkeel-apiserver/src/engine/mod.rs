@@ -8,13 +8,15 @@
 //! | `admission` | what changes or refuses a write: the plugins of kube-apiserver |
 //! | `strategies` | what kinds add to the verbs: prepare, validate, after |
 //! | `subresources` | status, scale, binding, eviction, resize, log, exec, attach, token |
-//! | `controllers` | namespaces, definitions, expiry of events |
+//! | `controllers` | namespaces, definitions, default ServiceAccounts, expiry of events |
+//! | `bootstrap` | the objects that a server has from its start |
 //! | `weight` | which requests are expensive and run aside |
 //! | `request`, `options`, `decode`, `filter` | the parts of a request |
 //! | `view`, `response` | the parts of a response |
 
 mod admission;
 mod authorize;
+pub(crate) mod bootstrap;
 #[allow(dead_code, reason = "webhooks and policies are still to come")]
 mod compiled_objects;
 mod continue_token;
@@ -46,13 +48,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use evenkeel_core::{Reason, Status};
-use serde_json::json;
 
 pub(crate) use self::authorize::is_authorized;
-use self::options::WriteOptions;
+use self::bootstrap::{ServerFacts, StoreOrigin};
 use self::service_addresses::ServiceAddresses;
 pub(crate) use self::subresources::service_account_token::SigningKey;
-use self::target::Writer;
 use self::timers::TimerWheel;
 pub(crate) use self::view::encode;
 use self::weight::SlowResources;
@@ -113,6 +113,10 @@ pub(crate) struct Settings {
     pub(crate) history: History,
     /// When the namespace controller runs.
     pub(crate) namespaces: ControllerTiming,
+    /// When the controller of default ServiceAccounts runs.
+    pub(crate) service_accounts: ControllerTiming,
+    /// The server starts with the objects of `bootstrap`.
+    pub(crate) bootstrap: bool,
     /// The time to live of events; `None` keeps them.
     pub(crate) event_ttl: Option<Duration>,
     /// The release to behave like.
@@ -143,6 +147,8 @@ impl Default for Settings {
         Settings {
             history: History::default(),
             namespaces: ControllerTiming::Immediate,
+            service_accounts: ControllerTiming::Immediate,
+            bootstrap: true,
             event_ttl: Some(Duration::from_secs(3600)),
             version: ServerVersion::default(),
             snapshot: None,
@@ -164,6 +170,7 @@ pub(crate) struct ApiEngine {
     registry: RwLock<Registry>,
     env: Arc<dyn Env>,
     settings: Settings,
+    origin: StoreOrigin,
     timers: Arc<TimerWheel>,
     /// Held shared by writes of definitions until they are in force, and exclusively while a snapshot is taken or
     /// restored: store and registry of a snapshot must agree.
@@ -184,6 +191,8 @@ pub(crate) struct ApiEngine {
     sweeps: Mutex<BTreeSet<(Duration, String)>>,
     /// The sweep that the tick has started.
     current_sweep: Mutex<Option<controllers::NamespaceSweep>>,
+    /// Namespaces by the time at which they get their default ServiceAccount.
+    due_accounts: Mutex<BTreeSet<(Duration, String)>>,
     /// The time of the next expiry of events.
     next_expiry: Mutex<Duration>,
     /// The custom resources whose writes are expensive.
@@ -202,6 +211,12 @@ impl ApiEngine {
         settings.history.bytes = settings.history.bytes.min(settings.memory.history_limit());
         let opened = settings.opened.take();
         let has_content = opened.as_ref().is_some_and(|opened| !opened.empty);
+        let origin = match (&snapshot, &backup) {
+            _ if has_content => StoreOrigin::Storage,
+            (_, Some(_)) => StoreOrigin::Storage,
+            (Some(_), None) => StoreOrigin::Snapshot,
+            (None, None) => StoreOrigin::Fresh,
+        };
         let store = match opened {
             Some(opened) => Arc::clone(&opened.store),
             None => Arc::new(Store::new(settings.history).with_memory(Arc::clone(&settings.memory))),
@@ -213,6 +228,7 @@ impl ApiEngine {
             registry: RwLock::new(Registry::builtin()),
             env,
             settings,
+            origin,
             timers: Arc::default(),
             definition_writes: RwLock::default(),
             definitions: Mutex::default(),
@@ -222,6 +238,7 @@ impl ApiEngine {
             sweeping: Mutex::default(),
             sweeps: Mutex::default(),
             current_sweep: Mutex::default(),
+            due_accounts: Mutex::default(),
             next_expiry: Mutex::default(),
             slow: SlowResources::default(),
         });
@@ -243,26 +260,10 @@ impl ApiEngine {
             }
             (None, None) => {
                 engine.store.raise(engine.settings.first_revision);
-                engine.seed();
+                engine.add_initial_namespaces();
             }
         }
         engine
-    }
-
-    fn seed(&self) {
-        let registry = self.registry();
-        let options = WriteOptions::default();
-        let writer = Writer::server(&options);
-        if let Some(resource) = registry.lookup("", "v1", "namespaces") {
-            for name in controllers::namespaces::INITIAL {
-                let mut namespace = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}});
-                crate::kinds::default_object("", "v1", "Namespace", &mut namespace);
-                let created = self.create_object(resource, None, namespace, writer);
-                debug_assert!(created.is_ok(), "the initial namespaces are valid: {created:?}");
-            }
-        }
-        // The history of every resource starts here (WAT-21): no client has seen an earlier revision.
-        self.store.compact(self.store.revision());
     }
 
     /// Serves the definitions of the store, and continues what the last process had started.
@@ -319,7 +320,8 @@ impl Handler for Arc<ApiEngine> {
     }
 
     fn run_due_work(&self) -> bool {
-        self.store.check_writable().is_ok() && self.run_due_sweeps(self.env.monotonic())
+        let now = self.env.monotonic();
+        self.store.check_writable().is_ok() && (self.add_due_service_accounts(now) || self.run_due_sweeps(now))
     }
 
     fn unsynced_revision(&self) -> Option<u64> {
@@ -383,6 +385,10 @@ impl Handler for Arc<ApiEngine> {
             memory: self.settings.memory.stats(),
             journal: self.store.journal_stats(),
         }
+    }
+
+    fn bootstrap(&self, facts: &ServerFacts) {
+        ApiEngine::bootstrap(self, facts);
     }
 
     fn snapshot(&self) -> Snapshot {

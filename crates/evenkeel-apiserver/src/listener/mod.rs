@@ -46,6 +46,7 @@ pub use service::InProcess;
 
 use self::request_info::RequestInfo;
 use crate::engine::Snapshot;
+use crate::engine::bootstrap::ServerFacts;
 use crate::http_types::{ApiRequest, HandlerCall, HandlerOutcome, User};
 use crate::logs::PodLogs;
 use crate::metrics::{ServedResource, StoreFacts};
@@ -91,6 +92,9 @@ pub(crate) trait Handler: Send + Sync + 'static {
     fn run_due_work(&self) -> bool {
         false
     }
+
+    /// Adds the objects that a server has from its start. Called once, before the first request.
+    fn bootstrap(&self, _facts: &ServerFacts) {}
 
     /// Ends all watches and other streaming responses.
     fn close_watches(&self);

@@ -147,7 +147,8 @@ mod server {
         let watches = ["verb=\"WATCH\"", "resource=\"configmaps\""];
         assert_eq!(value(&text, "apiserver_longrunning_requests", &watches), "1");
         assert_eq!(value(&text, "apiserver_watch_events_total", &["resource=\"configmaps\""]), "1");
-        assert_eq!(value(&text, "apiserver_resource_objects", &["group=\"\"", "resource=\"configmaps\""]), "1");
+        // kube-system has two from the start.
+        assert_eq!(value(&text, "apiserver_resource_objects", &["group=\"\"", "resource=\"configmaps\""]), "3");
         assert_eq!(value(&text, "apiserver_request_duration_seconds_count", &["verb=\"POST\""]), "1");
         assert_eq!(value(&text, "apiserver_response_sizes_count", &["verb=\"GET\"", "configmaps"]), "1");
         // The scrape itself is a read in flight.

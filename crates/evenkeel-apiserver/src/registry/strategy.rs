@@ -3,8 +3,8 @@
 use super::{KindStrategy, NameRule, SelectableField, UnknownField};
 use crate::engine::strategies::{
     AccessReviewHooks, BindingHooks, BuiltinKind, CertificateSigningRequestHooks, DefinitionHooks, JobHooks, KindHooks,
-    NamespaceHooks, PodHooks, RulesReviewHooks, SelfSubjectReviewHooks, ServiceHooks, TokenReviewHooks,
-    UnenforcedHooks,
+    NamespaceHooks, PodHooks, RulesReviewHooks, SelfSubjectReviewHooks, ServiceAccountHooks, ServiceHooks,
+    TokenReviewHooks, UnenforcedHooks,
 };
 
 /// The rules of names (OBJ-10) other than the default, a DNS subdomain.
@@ -18,6 +18,8 @@ const NAMES: &[(&str, NameRule)] = &[
     // The name of a signer with colons for slashes, and IP addresses, are not DNS names.
     ("clustertrustbundles.certificates.k8s.io", NameRule::PathSegment),
     ("ipaddresses.networking.k8s.io", NameRule::PathSegment),
+    // The core group's is called `v1.`.
+    ("apiservices.apiregistration.k8s.io", NameRule::PathSegment),
 ];
 
 /// The kinds that track `metadata.generation` (SUB-9).
@@ -183,6 +185,7 @@ fn path_of(label: &str) -> &str {
 /// The kinds that add functions of their own to the verbs.
 const HOOKS: &[(&str, &dyn KindHooks)] = &[
     ("namespaces", &NamespaceHooks),
+    ("serviceaccounts", &ServiceAccountHooks),
     ("pods", &PodHooks),
     ("bindings", &BindingHooks),
     ("services", &ServiceHooks),

@@ -329,6 +329,24 @@ impl Builder {
         self
     }
 
+    /// Sets when the namespaces get their ServiceAccount `default`, also again after its deletion. The default is
+    /// [`ControllerTiming::Immediate`]; [`ControllerTiming::Off`] leaves it to a kube-controller-manager.
+    pub fn service_account_controller(mut self, timing: ControllerTiming) -> Self {
+        self.settings.service_accounts = timing;
+        self
+    }
+
+    /// Starts with the objects of a fresh kube-apiserver: the Service `default/kubernetes` and its endpoints, flow schemas
+    /// and priority levels, priority classes, APIServices, the default ServiceCIDR and the configuration in kube-system.
+    /// On by default. Without them a server starts with the initial namespaces only.
+    ///
+    /// A server on a [`Builder::data_dir`] or a [`Builder::restore_backup`] adds those that are missing and leaves the
+    /// others as they are; one that starts from a [`Builder::snapshot`] has exactly the content of the snapshot.
+    pub fn bootstrap(mut self, enabled: bool) -> Self {
+        self.settings.bootstrap = enabled;
+        self
+    }
+
     /// Sets the time to live of Event objects. The default is one hour; `None` keeps them.
     pub fn event_ttl(mut self, ttl: Option<Duration>) -> Self {
         self.settings.event_ttl = ttl;

@@ -15,6 +15,7 @@ use super::system_env::SystemEnv;
 use super::{ApiServer, Builder, Secret};
 use crate::audit::AuditLogError;
 use crate::data_dir::{DataDir, DataDirError};
+use crate::engine::bootstrap::ServerFacts;
 use crate::engine::{ApiEngine, SigningKey};
 use crate::env::Env;
 use crate::faults::{Faults, StoreControl};
@@ -217,6 +218,8 @@ impl Builder {
             aside: AsideThreads::new(),
             draining: AtomicBool::new(false),
         });
+        let client_ca = identity.as_ref().map(|identity| identity.ca_pem.clone());
+        handler.bootstrap(&ServerFacts { address, client_ca });
         let inside = InProcess::new(Arc::clone(&shared), Caller::InProcess(Arc::new(authenticated(admin()))));
         for folder in &self.crd_dirs {
             install::install_folder(&inside, folder).await?;

@@ -23,6 +23,7 @@ mod record;
 mod revision_waiters;
 mod ring;
 mod table;
+mod template;
 #[cfg(test)]
 mod tests;
 
@@ -44,6 +45,7 @@ pub(crate) use record::{Draft, Facts, Record};
 use revision_waiters::RevisionWaiters;
 pub(crate) use ring::Event;
 use table::Table;
+pub(crate) use template::{TEMPLATE_TIME, TEMPLATE_UID, Template};
 
 use crate::memory::Memory;
 

@@ -128,9 +128,9 @@ impl Record {
 /// An object that is ready to be committed; only its revision is open.
 #[derive(Debug)]
 pub(crate) struct Draft {
-    bytes: Vec<u8>,
-    layout: Layout,
-    facts: Facts,
+    pub(super) bytes: Vec<u8>,
+    pub(super) layout: Layout,
+    pub(super) facts: Facts,
 }
 
 impl Draft {

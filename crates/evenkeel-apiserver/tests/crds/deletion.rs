@@ -106,7 +106,7 @@ async fn crd_15_objects_of_unserved_versions_are_deleted_too() {
     api.patch(&one(), "application/json-patch+json", &change.to_string()).await.expect(200);
     api.get(FOOS).await.expect(404);
     api.delete(&one()).await.expect(200);
-    assert_eq!(api.server.stats().objects, objects - 2, "the object and its definition");
+    assert_eq!(api.server.stats().objects, objects - 3, "the object, its definition and the APIService");
     api.post(DEFINITIONS, &foo_definition()).await.expect(201);
     assert_eq!(api.get(FOOS).await.expect(200)["items"], json!([]));
 }

@@ -11,7 +11,7 @@ use crate::api::{Api, CONFIG_MAPS, List, METADATA_LIST, config_map};
 
 /// ConfigMaps `o0` to `o5`; those with an even number are `even=yes`.
 async fn six() -> Api {
-    let api = Api::start().await;
+    let api = Api::with(|builder| builder.bootstrap(false)).await;
     for number in 0..6 {
         let labels = if number % 2 == 0 { json!({"even": "yes"}) } else { json!({}) };
         api.add(&format!("o{number}"), labels).await;

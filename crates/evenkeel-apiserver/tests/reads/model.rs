@@ -273,7 +273,7 @@ proptest! {
             steps.into_iter().filter(|step| !matches!(step, ModelStep::Compact(_) | ModelStep::Lag(_))).collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let api = Api::with(|builder| builder.history(1000)).await;
+            let api = Api::with(|builder| builder.history(1000).bootstrap(false)).await;
             api.add_namespace("other").await;
             let start = api.now().await;
             let mut mirrors: Vec<Mirror> = WATCHERS.iter().map(|path| Mirror {

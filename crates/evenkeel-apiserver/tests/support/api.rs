@@ -134,7 +134,12 @@ impl Api {
     }
 
     pub(crate) async fn with(builder: Builder) -> Self {
-        let server = builder.in_process_only().start().await.unwrap();
+        Self::listening(builder.in_process_only()).await
+    }
+
+    /// Starts a server with the listener of the builder.
+    pub(crate) async fn listening(builder: Builder) -> Self {
+        let server = builder.start().await.unwrap();
         let service = server.service();
         Api { server, service }
     }

@@ -15,7 +15,8 @@ const N: &str = "/api/v1/namespaces/n";
 const INSIDE: &str = "/api/v1/namespaces/n/configmaps";
 
 fn paced(pace: ControllerTiming) -> Builder {
-    ApiServer::builder().env(TestEnv::new()).namespace_controller(pace)
+    let off = ControllerTiming::Off;
+    ApiServer::builder().env(TestEnv::new()).namespace_controller(pace).service_account_controller(off)
 }
 
 fn condition<'a>(namespace: &'a Value, kind: &str) -> &'a Value {

@@ -122,7 +122,8 @@ async fn obj_7_no_resource_version_on_create() {
 
 #[tokio::test(start_paused = true)]
 async fn obj_8_revisions_are_of_the_whole_server_and_only_grow() {
-    let api = Api::start().await;
+    let builder = ApiServer::builder().env(TestEnv::new()).service_account_controller(ControllerTiming::Off);
+    let api = Api::with(builder).await;
     assert!(api.revision("/apis/apps/v1/deployments").await >= 1, "an empty list has a version too");
     let mut versions = vec![api.revision(CONFIG_MAPS).await];
     versions.push(version(&api.post(CONFIG_MAPS, &config_map("a")).await.expect(201)));

@@ -25,8 +25,9 @@ async fn next(api: &Api) -> (String, i64) {
     create(api, &format!("{SERVICES}?dryRun=All"), &service("next", "NodePort")).await
 }
 
-fn at(host: u8, port: i64) -> (String, i64) {
-    (format!("10.0.0.{host}"), port)
+/// Returns the n-th address after that of the Service `kubernetes`, and a port.
+fn at(nth: u8, port: i64) -> (String, i64) {
+    (format!("10.0.0.{}", nth + 1), port)
 }
 
 #[tokio::test]
@@ -66,14 +67,14 @@ async fn obj_15_an_address_of_another_service_is_refused() {
         service["spec"]["ports"][0]["nodePort"] = port.into();
         service
     };
-    create(&api, SERVICES, &with("a", "10.0.0.1", 30_000)).await;
-    let taken = api.post(SERVICES, &with("b", "10.0.0.1", 30_001)).await;
+    create(&api, SERVICES, &with("a", "10.0.0.2", 30_000)).await;
+    let taken = api.post(SERVICES, &with("b", "10.0.0.2", 30_001)).await;
     assert!(taken.refusal(422, "Invalid").contains("provided IP is already allocated"), "{}", taken.text);
-    let taken = api.post(SERVICES, &with("b", "10.0.0.2", 30_000)).await;
+    let taken = api.post(SERVICES, &with("b", "10.0.0.3", 30_000)).await;
     assert!(taken.refusal(422, "Invalid").contains("provided port is already allocated"), "{}", taken.text);
-    api.put(&format!("{SERVICES}/a"), &with("a", "10.0.0.1", 30_000)).await.expect(200);
-    api.put(&format!("{SERVICES}/a"), &with("a", "10.0.0.1", 30_005)).await.expect(200);
-    create(&api, SERVICES, &with("b", "10.0.0.2", 30_000)).await;
+    api.put(&format!("{SERVICES}/a"), &with("a", "10.0.0.2", 30_000)).await.expect(200);
+    api.put(&format!("{SERVICES}/a"), &with("a", "10.0.0.2", 30_005)).await.expect(200);
+    create(&api, SERVICES, &with("b", "10.0.0.3", 30_000)).await;
 }
 
 #[tokio::test]

@@ -35,6 +35,7 @@ impl ApiEngine {
             Some(record) => self.establish(&target, name, record.value()),
         }
         self.establish_waiting(&target, name, group);
+        self.sync_api_services(group);
     }
 
     /// Serves the definitions of a store that was read from disk, in the order of their creation.

@@ -14,8 +14,6 @@ use crate::registry::Resource;
 use crate::store::{At, Span};
 
 const TABLE: &str = "namespaces";
-/// Namespaces that exist from the start (NS-1).
-pub(crate) const INITIAL: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
 /// The finalizer in `spec.finalizers` that stands for the content of a namespace.
 const CONTENT: &str = "kubernetes";
 

@@ -64,7 +64,7 @@ impl KindHooks for CustomResourceHooks {
 
     /// The removed object may have been the last one of a terminating definition. The store decides: the resource of
     /// the request may predate the deletion of the definition.
-    fn after_delete(&self, engine: &ApiEngine, resource: &Resource, _: &str) {
+    fn after_delete(&self, engine: &ApiEngine, resource: &Resource, _: Option<&str>, _: &str) {
         if let Some(custom) = &resource.custom
             && engine.is_definition_terminating(&custom.definition)
         {

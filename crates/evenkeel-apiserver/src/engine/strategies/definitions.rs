@@ -77,7 +77,7 @@ impl KindHooks for DefinitionHooks {
         DeletePlan::Mark(new)
     }
 
-    fn after_delete(&self, engine: &ApiEngine, _: &Resource, name: &str) {
+    fn after_delete(&self, engine: &ApiEngine, _: &Resource, _: Option<&str>, name: &str) {
         engine.sync_definition(name);
     }
 

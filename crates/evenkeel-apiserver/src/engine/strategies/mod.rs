@@ -10,6 +10,7 @@ mod jobs;
 mod namespaces;
 mod pods;
 mod reviews;
+mod service_accounts;
 mod services;
 mod unenforced;
 
@@ -28,6 +29,7 @@ pub(crate) use jobs::JobHooks;
 pub(crate) use namespaces::NamespaceHooks;
 pub(crate) use pods::{BindingHooks, PodHooks};
 pub(crate) use reviews::{AccessReviewHooks, RulesReviewHooks, SelfSubjectReviewHooks, TokenReviewHooks, user_info};
+pub(crate) use service_accounts::ServiceAccountHooks;
 pub(crate) use services::ServiceHooks;
 pub(crate) use unenforced::UnenforcedHooks;
 
@@ -163,7 +165,7 @@ pub(crate) trait KindHooks: Debug + Sync {
     }
 
     /// Runs after an object of the kind is marked for deletion or removed.
-    fn after_delete(&self, _engine: &ApiEngine, _resource: &Resource, _name: &str) {}
+    fn after_delete(&self, _engine: &ApiEngine, _resource: &Resource, _namespace: Option<&str>, _name: &str) {}
 
     /// Returns the namespace that is swept after a deletion if it is terminating: that of the object, or the object itself.
     fn namespace_of<'a>(&self, namespace: Option<&'a str>, _name: &'a str) -> Option<&'a str> {

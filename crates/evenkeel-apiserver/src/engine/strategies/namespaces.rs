@@ -5,10 +5,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{KindHooks, add_new};
-use crate::engine::object;
 use crate::engine::options::DeleteOptions;
 use crate::engine::target::WriteScope;
 use crate::engine::verbs::delete::DeletePlan;
+use crate::engine::{ApiEngine, object};
 use crate::env::rfc3339;
 use crate::field::FieldError;
 use crate::kinds;
@@ -31,6 +31,10 @@ impl KindHooks for NamespaceHooks {
         errors: &mut Vec<FieldError>,
     ) {
         add_new(errors, kinds::validate_update(&resource.group, &resource.kind, new, old));
+    }
+
+    fn after_write(&self, engine: &ApiEngine, name: &str) {
+        engine.schedule_default_service_account(name);
     }
 
     fn check_delete(&self, name: &str) -> Result<(), Status> {

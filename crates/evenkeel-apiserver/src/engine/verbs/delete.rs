@@ -211,7 +211,7 @@ impl ApiEngine {
         sweeps: &mut PendingSweeps,
     ) {
         let hooks = resource.strategy.hooks;
-        hooks.after_delete(self, resource, name);
+        hooks.after_delete(self, resource, namespace, name);
         sweeps.add(hooks.namespace_of(namespace, name));
     }
 }

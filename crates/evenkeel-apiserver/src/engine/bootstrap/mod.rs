@@ -1,0 +1,193 @@
+//! The objects that a server has from its start: those that kube-apiserver makes, and the ServiceAccounts that
+//! kube-controller-manager adds.
+//!
+//! Objects that are the same on every server are rendered once per process; a server copies them and writes its own uids,
+//! times and resource versions into the copies ([`Template`]). They are committed without admission and validation, which
+//! a test does instead. Objects that are in the store already are left as they are, as kube-apiserver does, except for
+//! those that say how this process is reached.
+
+mod api_services;
+mod flow_control;
+mod kubernetes_service;
+mod system;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, LazyLock};
+
+use serde_json::Value;
+
+use super::options::WriteOptions;
+use super::target::{Target, WriteScope, Writer};
+use super::{ApiEngine, ControllerTiming, object, target};
+use crate::env::{rfc3339, uuid};
+use crate::registry::{Registry, Resource};
+use crate::store::{Expect, TEMPLATE_TIME, TEMPLATE_UID, Template, Write};
+use crate::{field_ownership, kinds};
+
+/// The field manager of the bootstrap objects.
+const MANAGER: &str = "kube-apiserver";
+/// A revision with as many digits as most have: a template leaves room for it.
+const USUAL_REVISION: u64 = 100_000_000_000_000;
+
+/// How this process is reached.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ServerFacts {
+    /// The address of the listener, if there is one.
+    pub(crate) address: Option<SocketAddr>,
+    /// The certificate authority of client certificates in PEM, if the server uses TLS.
+    pub(crate) client_ca: Option<String>,
+}
+
+/// Where the content of the store came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StoreOrigin {
+    /// The store was empty.
+    Fresh,
+    /// A snapshot, whose servers have exactly its content.
+    Snapshot,
+    /// A data directory or a backup.
+    Storage,
+}
+
+/// A bootstrap object, and its place in the store.
+struct BootstrapObject {
+    storage: Arc<str>,
+    key: String,
+    template: Template,
+}
+
+static INITIAL_NAMESPACES: LazyLock<Vec<BootstrapObject>> =
+    LazyLock::new(|| system::namespaces().filter_map(BootstrapObject::new).collect());
+
+static INITIAL_ACCOUNTS: LazyLock<Vec<BootstrapObject>> =
+    LazyLock::new(|| system::service_accounts().filter_map(BootstrapObject::new).collect());
+
+static SHARED: LazyLock<Vec<BootstrapObject>> = LazyLock::new(|| {
+    let objects = system::priority_classes()
+        .chain(flow_control::priority_levels())
+        .chain(flow_control::flow_schemas())
+        .chain(kubernetes_service::addresses())
+        .chain(api_services::builtin())
+        .chain(system::component_statuses());
+    objects.filter_map(BootstrapObject::new).collect()
+});
+
+impl BootstrapObject {
+    /// Renders an object as a create stores it. Returns `None` for a kind that is not served.
+    fn new(mut new: Value) -> Option<Self> {
+        let registry = Registry::builtin();
+        let resource = resource_of(&registry, &new)?;
+        kinds::default_object(&resource.group, &resource.version, &resource.kind, &mut new);
+        let status = new.as_object_mut().and_then(|fields| fields.remove("status"));
+        let managed = field_ownership::first_managed_fields(
+            &mut new,
+            resource.schema(),
+            &field_ownership::Write {
+                manager: MANAGER,
+                api_version: &resource.api_version(),
+                subresource: None,
+                now: TEMPLATE_TIME,
+                reset: &[],
+            },
+        );
+        kinds::prepare_create(&resource.group, &resource.version, &resource.kind, &mut new, TEMPLATE_UID);
+        if let Some(status) = status.filter(|status| status.as_object().is_some_and(|status| !status.is_empty())) {
+            object::set_path(&mut new, &["status"], Some(status));
+        }
+        let metadata = object::metadata_mut(&mut new);
+        metadata.insert("uid".into(), TEMPLATE_UID.into());
+        metadata.insert("creationTimestamp".into(), TEMPLATE_TIME.into());
+        if resource.strategy.tracks_generation && resource.strategy.hooks.has_first_generation(resource) {
+            metadata.insert("generation".into(), 1.into());
+        }
+        Some(BootstrapObject {
+            key: target::key(namespace_of(&new), object::text(&new, "name")),
+            template: Template::new(&new, managed.as_deref(), object::facts(resource, &new), USUAL_REVISION),
+            storage: Arc::clone(&resource.storage),
+        })
+    }
+}
+
+/// Returns the resource of an object.
+fn resource_of<'r>(registry: &'r Registry, object: &Value) -> Option<&'r Arc<Resource>> {
+    let api_version = object.get("apiVersion")?.as_str()?;
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    registry.lookup_kind(group, version, object.get("kind")?.as_str()?)
+}
+
+fn namespace_of(object: &Value) -> Option<&str> {
+    Some(object::text(object, "namespace")).filter(|namespace| !namespace.is_empty())
+}
+
+impl ApiEngine {
+    /// Adds the initial namespaces (NS-1) to an empty store.
+    pub(super) fn add_initial_namespaces(&self) {
+        self.add_missing(&*INITIAL_NAMESPACES);
+        self.start_history();
+    }
+
+    /// Adds the bootstrap objects that the store does not have. A server that starts from a snapshot gets none: it has the
+    /// content of the snapshot.
+    pub(crate) fn bootstrap(&self, facts: &ServerFacts) {
+        if !self.settings.bootstrap || self.origin == StoreOrigin::Snapshot {
+            return;
+        }
+        if self.origin == StoreOrigin::Storage {
+            self.add_missing(&*INITIAL_NAMESPACES);
+        }
+        self.add_missing(&*SHARED);
+        let own = kubernetes_service::endpoints(facts).chain(system::config_maps(facts, self.env.wall()));
+        self.add_missing(&own.filter_map(BootstrapObject::new).collect::<Vec<_>>());
+        if self.is_kubernetes_address_free() {
+            self.add_missing(&BootstrapObject::new(kubernetes_service::service(facts)));
+        } else {
+            tracing::warn!("the Service default/kubernetes is not created: another Service has its address");
+        }
+        if self.origin == StoreOrigin::Storage {
+            self.update_endpoints(facts);
+            self.update_client_authority(facts);
+        }
+        if self.settings.service_accounts != ControllerTiming::Off {
+            self.add_missing(&*INITIAL_ACCOUNTS);
+        }
+        match self.origin {
+            StoreOrigin::Fresh => self.start_history(),
+            _ if self.settings.service_accounts == ControllerTiming::Off => {}
+            _ => self.add_default_service_accounts(),
+        }
+    }
+
+    /// Starts the history of every resource here (WAT-21): no client has seen an earlier revision.
+    fn start_history(&self) {
+        self.store.compact(self.store.revision());
+    }
+
+    /// Overwrites fields of a stored object whose values are those of an earlier process.
+    fn update_bootstrap_object(&self, wanted: &Value, fields: &[&str]) {
+        let registry = self.registry();
+        let Some(resource) = resource_of(&registry, wanted) else { return };
+        let (namespace, name) = (namespace_of(wanted), object::text(wanted, "name"));
+        let options = WriteOptions::default();
+        let writer = Writer { manager: MANAGER, ..Writer::server(&options) };
+        let target = Target { resource, namespace, name, scope: WriteScope::Main };
+        let updated = self.update_object(target, writer, |old| {
+            let mut new = old.clone();
+            fields.iter().for_each(|field| object::copy_field(&mut new, wanted, field));
+            Ok(new)
+        });
+        if let Err(error) = updated {
+            tracing::warn!(kind = resource.kind, name, %error, "bootstrap object not updated");
+        }
+    }
+
+    fn add_missing<'a>(&self, objects: impl IntoIterator<Item = &'a BootstrapObject>) {
+        let (time, now) = (rfc3339(self.env.wall()), self.env.monotonic());
+        for BootstrapObject { storage, key, template } in objects {
+            if self.store.get(storage, key).is_none() {
+                let draft = template.instance(&uuid(|| self.env.random()), &time);
+                // Fails if the disk has: then every request is refused with the reason.
+                let _ = self.store.commit(storage, key, Expect::Absent, Write::Put(draft), now);
+            }
+        }
+    }
+}
