@@ -23,8 +23,8 @@
 //!
 //! # Not supported
 //!
-//! - It persists nothing, authorizes every authenticated request, and collects no garbage. Its only controllers remove
-//!   terminating namespaces and definitions and expire events.
+//! - It persists nothing without [`Builder::data_dir`], and authorizes every authenticated request. Its only controllers
+//!   collect garbage, remove terminating namespaces and definitions, and expire events.
 //! - A request to an unsupported subresource returns 501.
 //! - An object that kube-apiserver would act upon and this server does not (webhook configurations, admission policies,
 //!   quotas, limit ranges, RBAC, flow control, API services, conversion webhooks) is stored, and every write of it

@@ -22,8 +22,8 @@ async fn acc_3_responses_match_a_recorded_kube_apiserver() {
     let text = include_str!("data/apiserver-1.37.json");
     let scenarios: Vec<Value> = serde_json::from_str(text).unwrap();
     // The recorded server had no controller manager beside it.
-    let server =
-        ApiServer::builder().first_revision(0).namespace_controller(ControllerTiming::Off).start().await.unwrap();
+    let builder = ApiServer::builder().first_revision(0).namespace_controller(ControllerTiming::Off);
+    let server = builder.garbage_collector(ControllerTiming::Off).start().await.unwrap();
     let client = Client::new(server.url());
     let normaliser = Normaliser::new();
     let (mut steps, mut same_status, mut same_body) = (0, 0, 0);

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::NonEmptyStringValueParser;
 use evenkeel_apiserver::{
-    ApiServer, AuditPolicy, FaultSpecError, Faults, Fsync, HistoryAfterRestart, Rule, StartError, backup_data_dir,
+    ApiServer, AuditPolicy, ControllerTiming, FaultSpecError, Faults, Fsync, HistoryAfterRestart, Rule, StartError,
+    backup_data_dir,
 };
+use evenkeel_core::duration;
 use evenkeel_core::quantity::ExactQuantity;
 
 use crate::{Failure, Outcome, signals::Signals};
@@ -101,6 +103,10 @@ pub(crate) struct Arguments {
     /// Install the custom resource definitions in this folder before the first request
     #[arg(long, value_name = "FOLDER")]
     crd_dir: Option<PathBuf>,
+    /// When objects without living owners are deleted: `immediate` (before the response to the request that causes it),
+    /// `delayed=TIME` or `off`, for a server that a kube-controller-manager uses
+    #[arg(long, value_name = "WHEN", default_value = "immediate", value_parser = timing)]
+    garbage_collector: ControllerTiming,
     /// Inject a fault, e.g. drop-watch:events=3; see --help for the list. Repeatable
     #[arg(long = "fault", value_name = "SPEC", value_parser = fault)]
     faults: Vec<Rule>,
@@ -177,6 +183,18 @@ fn history_after_restart(keep: &str) -> Result<HistoryAfterRestart, &'static str
     }
 }
 
+fn timing(when: &str) -> Result<ControllerTiming, String> {
+    match when {
+        "immediate" => Ok(ControllerTiming::Immediate),
+        "off" => Ok(ControllerTiming::Off),
+        _ => match when.strip_prefix("delayed=").map(duration::parse) {
+            Some(Ok(delay)) => Ok(ControllerTiming::Delayed(delay)),
+            Some(Err(error)) => Err(error.to_string()),
+            None => Err("there are immediate, delayed=TIME (such as delayed=2s) and off".to_owned()),
+        },
+    }
+}
+
 fn fault(spec: &str) -> Result<Rule, FaultSpecError> {
     Faults::parse(spec)
 }
@@ -193,6 +211,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     let mut builder =
         ApiServer::builder().listen(arguments.listen).anonymous(arguments.anonymous).fault_endpoint(arguments.control);
     builder = builder.max_in_flight(arguments.max_requests_inflight, arguments.max_mutating_requests_inflight);
+    builder = builder.garbage_collector(arguments.garbage_collector);
     builder = if arguments.plain_http { builder.plain_http() } else { builder.tls() };
     if let Some(token) = arguments.token {
         builder = builder.token(token);

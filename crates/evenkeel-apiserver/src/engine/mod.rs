@@ -8,7 +8,7 @@
 //! | `admission` | what changes or refuses a write: the plugins of kube-apiserver |
 //! | `strategies` | what kinds add to the verbs: prepare, validate, after |
 //! | `subresources` | status, scale, binding, eviction, resize, log, exec, attach, token |
-//! | `controllers` | namespaces, definitions, default ServiceAccounts, expiry of events |
+//! | `controllers` | namespaces, definitions, default ServiceAccounts, expiry of events, garbage collection |
 //! | `bootstrap` | the objects that a server has from its start |
 //! | `weight` | which requests are expensive and run aside |
 //! | `request`, `options`, `decode`, `filter` | the parts of a request |
@@ -43,6 +43,7 @@ mod weight;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -117,6 +118,8 @@ pub(crate) struct Settings {
     pub(crate) service_accounts: ControllerTiming,
     /// The server starts with the objects of `bootstrap`.
     pub(crate) bootstrap: bool,
+    /// When the garbage collector runs.
+    pub(crate) garbage_collector: ControllerTiming,
     /// The time to live of events; `None` keeps them.
     pub(crate) event_ttl: Option<Duration>,
     /// The release to behave like.
@@ -149,6 +152,7 @@ impl Default for Settings {
             namespaces: ControllerTiming::Immediate,
             service_accounts: ControllerTiming::Immediate,
             bootstrap: true,
+            garbage_collector: ControllerTiming::Immediate,
             event_ttl: Some(Duration::from_secs(3600)),
             version: ServerVersion::default(),
             snapshot: None,
@@ -193,6 +197,12 @@ pub(crate) struct ApiEngine {
     current_sweep: Mutex<Option<controllers::NamespaceSweep>>,
     /// Namespaces by the time at which they get their default ServiceAccount.
     due_accounts: Mutex<BTreeSet<(Duration, String)>>,
+    /// Held during a step of the garbage collector: while it is, what is not in its queue may be under work.
+    collecting: Mutex<()>,
+    /// Which objects depend on which.
+    owner_graph: Mutex<controllers::OwnerGraph>,
+    /// Kinds were added or removed since the garbage collector last looked.
+    kinds_changed: AtomicBool,
     /// The time of the next expiry of events.
     next_expiry: Mutex<Duration>,
     /// The custom resources whose writes are expensive.
@@ -239,6 +249,9 @@ impl ApiEngine {
             sweeps: Mutex::default(),
             current_sweep: Mutex::default(),
             due_accounts: Mutex::default(),
+            collecting: Mutex::default(),
+            owner_graph: Mutex::default(),
+            kinds_changed: AtomicBool::default(),
             next_expiry: Mutex::default(),
             slow: SlowResources::default(),
         });
@@ -267,19 +280,21 @@ impl ApiEngine {
     }
 
     /// Serves the definitions of the store, and continues what the last process had started.
-    fn resume(&self) {
+    fn resume(self: &Arc<Self>) {
         self.sync_all_definitions();
         self.resume_sweeps();
+        self.resume_collection();
     }
 
-    fn restore_with(&self, snapshot: &Snapshot, load: impl FnOnce(&Store, &Image)) {
+    fn restore_with(self: &Arc<Self>, snapshot: &Snapshot, load: impl FnOnce(&Store, &Image)) {
         {
             let _no_definition_writes = self.lock_definitions();
             self.change_registry(|_| snapshot.registry.clone());
             load(&self.store, &snapshot.image);
         }
-        // A snapshot does not contain scheduled sweeps.
+        // A snapshot does not contain scheduled work.
         self.resume_sweeps();
+        self.resume_collection();
     }
 
     /// Locks out writes of definitions and their coming into force.
@@ -298,6 +313,7 @@ impl ApiEngine {
         *registry = change(&registry);
         let custom = registry.resources().filter_map(|resource| resource.custom.as_ref());
         self.settings.memory.set_definitions(custom.map(|custom| custom.memory).sum());
+        self.kinds_changed.store(true, Ordering::Relaxed);
     }
 }
 
@@ -321,7 +337,8 @@ impl Handler for Arc<ApiEngine> {
 
     fn run_due_work(&self) -> bool {
         let now = self.env.monotonic();
-        self.store.check_writable().is_ok() && (self.add_due_service_accounts(now) || self.run_due_sweeps(now))
+        self.store.check_writable().is_ok()
+            && (self.add_due_service_accounts(now) || self.run_due_sweeps(now) || self.run_due_collection())
     }
 
     fn unsynced_revision(&self) -> Option<u64> {

@@ -89,6 +89,10 @@ pub(crate) fn facts(resource: &Resource, object: &Value) -> Facts {
         labels: labels.collect(),
         fields: fields.collect(),
         deleting: is_deleting(object),
+        owned: metadata(object)
+            .get("ownerReferences")
+            .and_then(Value::as_array)
+            .is_some_and(|references| !references.is_empty()),
         schema_stamp: resource.custom.as_ref().map_or(0, |custom| custom.schema_stamp),
     }
 }

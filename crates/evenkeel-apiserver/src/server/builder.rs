@@ -347,6 +347,14 @@ impl Builder {
         self
     }
 
+    /// Sets when the garbage collector deletes objects whose owners are gone, and finishes deletions with the policies
+    /// `Foreground` and `Orphan`. The default is [`ControllerTiming::Immediate`]. Switch it off if a kube-controller-manager
+    /// uses the server.
+    pub fn garbage_collector(mut self, timing: ControllerTiming) -> Self {
+        self.settings.garbage_collector = timing;
+        self
+    }
+
     /// Sets the time to live of Event objects. The default is one hour; `None` keeps them.
     pub fn event_ttl(mut self, ttl: Option<Duration>) -> Self {
         self.settings.event_ttl = ttl;

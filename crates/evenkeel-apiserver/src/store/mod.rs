@@ -17,6 +17,7 @@ mod chain;
 mod durability;
 pub(crate) mod durable;
 mod epoch;
+mod follow;
 mod interest;
 mod object_map;
 mod record;
@@ -39,6 +40,8 @@ pub use durable::{BackupSummary, Fsync, RecoveryError};
 use durable::{Journal, JournalEntry};
 use epoch::LostRevisions;
 pub(crate) use epoch::first_revision;
+use follow::RecentTables;
+pub(crate) use follow::{Unread, UnreadOfAll};
 use interest::Watchers;
 pub(crate) use interest::{Interest, WatchWaker};
 pub(crate) use record::{Draft, Facts, Record};
@@ -89,6 +92,7 @@ struct StoreState {
     compacted: u64,
     lost: LostRevisions,
     tables: HashMap<Arc<str>, Table>,
+    recent: RecentTables,
     /// The bytes of the events of all tables.
     history_bytes: usize,
     /// The objects of all tables, and their bytes.
@@ -183,15 +187,6 @@ impl Drop for Cursor {
 /// The ring has evicted events that the cursor has not read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CursorExpired;
-
-/// What a reader that follows a resource has not read yet.
-#[derive(Debug)]
-pub(crate) enum Unread {
-    /// The changes since it last read, oldest first.
-    Changes(Vec<Arc<Event>>),
-    /// All objects with their keys: the history does not reach back to its last read.
-    Everything(Vec<(Box<str>, Arc<Record>)>),
-}
 
 /// The content of a store at one moment, including its history. The objects are shared with the store.
 #[derive(Clone, Debug)]
@@ -316,6 +311,7 @@ impl Store {
                 _ => return Err(CommitConflict),
             }
             inner.revision = revision;
+            inner.recent.push(revision, name);
             let current = match write {
                 Write::Put(draft) => Some(Arc::new(draft.commit(revision))),
                 Write::Delete => None,
@@ -407,26 +403,6 @@ impl Store {
             _ => cursor.revision = cursor.revision.max(visible),
         }
         Ok(batch)
-    }
-
-    /// Returns what a reader of a resource has not read since a revision, and the revision up to which it has then read. It
-    /// sees commits as soon as they are made, durable or not.
-    pub(crate) fn unread(&self, table: &str, since: Option<u64>) -> (u64, Unread) {
-        let inner = self.read();
-        let Some(table) = inner.tables.get(table) else {
-            return (inner.revision, Unread::Everything(Vec::new()));
-        };
-        // A restored image has another history: its floor is above all revisions that were issued before.
-        let known = since.filter(|since| *since >= table.ring.floor()).and_then(|since| table.ring.after(since));
-        let unread = match known {
-            Some(events) => Unread::Changes(events.map(Arc::clone).collect()),
-            None => {
-                let live =
-                    table.objects.iter().filter_map(|(key, chain)| Some((key.clone(), Arc::clone(chain.latest()?))));
-                Unread::Everything(live.collect())
-            }
-        };
-        (inner.revision, unread)
     }
 
     /// Returns ready when the store has reached a revision.

@@ -52,6 +52,8 @@ pub(crate) struct Facts {
     pub(crate) fields: Box<[Box<str>]>,
     /// `metadata.deletionTimestamp` is set.
     pub(crate) deleting: bool,
+    /// `metadata.ownerReferences` is not empty.
+    pub(crate) owned: bool,
     /// The state of the schema that validated and defaulted the object.
     pub(crate) schema_stamp: u64,
 }

@@ -18,7 +18,7 @@ pub(crate) struct Event {
     /// The object before the change; none before a creation.
     pub(crate) previous: Option<Arc<Record>>,
     /// The time of the commit on the server's monotonic clock.
-    pub(super) at: Duration,
+    pub(crate) at: Duration,
     /// The event as JSON.
     pub(crate) json: Frames,
     /// The event as protobuf, encoded when the first protobuf watch reads it.

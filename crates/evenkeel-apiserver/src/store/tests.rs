@@ -537,3 +537,32 @@ fn sto_34_a_follower_reads_what_has_changed_since_it_last_read() {
     store.replace(&image);
     assert_eq!(changed(Some(known)).1, ["=ns/other"], "a restored image has another history");
 }
+
+#[test]
+fn a_follower_of_all_resources_reads_each_commit_once() {
+    let store = Store::new(History::default());
+    let tables: Vec<Arc<str>> = ["a", "b"].map(Arc::from).into();
+    let put = |table: &Arc<str>, key: &str| {
+        let draft = Draft::new(&serde_json::json!({"metadata": {"name": key}}), Facts::default(), 0);
+        store.commit(table, key, Expect::Absent, Write::Put(draft), Duration::ZERO).unwrap();
+    };
+    put(&tables[0], "first");
+    let (revision, everything) = store.unread_of_all(None, |_| true);
+    assert!(matches!(everything, UnreadOfAll::Everything(objects) if objects.len() == 1));
+    // More commits than the store remembers the tables of, and fewer than the history of each table.
+    for number in 0..6000 {
+        put(&tables[number % 2], &format!("k{number}"));
+    }
+    let (now, unread) = store.unread_of_all(Some(revision), |_| true);
+    let UnreadOfAll::Changes(changes) = unread else { panic!("the history reaches back") };
+    let revisions: Vec<u64> = changes.iter().map(|(_, event)| event.revision).collect();
+    assert_eq!(revisions, (revision + 1..=now).collect::<Vec<_>>());
+    put(&tables[1], "last");
+    let (now, unread) = store.unread_of_all(Some(now), |_| true);
+    assert!(matches!(unread, UnreadOfAll::Changes(changes) if changes.len() == 1 && *changes[0].0 == *"b"));
+    let (_, unread) = store.unread_of_all(Some(now), |_| true);
+    assert!(matches!(unread, UnreadOfAll::Changes(changes) if changes.is_empty()));
+    store.compact(now);
+    let (_, unread) = store.unread_of_all(Some(revision), |_| true);
+    assert!(matches!(unread, UnreadOfAll::Everything(objects) if objects.len() == 6002));
+}

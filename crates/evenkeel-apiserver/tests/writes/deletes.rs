@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use evenkeel_apiserver::{ApiServer, ControllerTiming};
 use serde_json::{Value, json};
 
-use crate::api::{Api, version};
+use crate::api::{Api, TestEnv, version};
 use crate::*;
 
 const A: &str = "/api/v1/namespaces/default/configmaps/a";
@@ -241,7 +242,8 @@ async fn del_10_a_negative_grace_period_is_the_shortest() {
 
 #[tokio::test(start_paused = true)]
 async fn del_11_policies_become_finalizers() {
-    let api = Api::start().await;
+    let builder = ApiServer::builder().env(TestEnv::new()).garbage_collector(ControllerTiming::Off);
+    let api = Api::with(builder).await;
     for (name, policy, expected) in [("a", "Foreground", "foregroundDeletion"), ("b", "Orphan", "orphan")] {
         api.post(CONFIG_MAPS, &config_map(name)).await.expect(201);
         let path = format!("{CONFIG_MAPS}/{name}");

@@ -1,6 +1,6 @@
 //! The sweep of a terminating namespace, in steps: other requests run between two of them.
 //!
-//! A sweep belongs to the request that causes it, whose response waits for its end ([`PendingSweeps`]), or to the tick. The
+//! A sweep belongs to the request that causes it, whose response waits for its end ([`PendingWork`]), or to the tick. The
 //! tick also finishes the sweeps of requests that were dropped.
 
 use std::sync::{Arc, PoisonError};
@@ -168,20 +168,26 @@ fn is_pods(resource: &Resource) -> bool {
     *resource.storage == *PODS
 }
 
-/// The sweeps that a request has to carry out before its response. Dropping them leaves the rest to the tick.
-#[must_use = "the response waits for the sweeps"]
-pub(crate) struct PendingSweeps {
+/// What a request has to carry out before its response: sweeps of namespaces, and garbage collection. Dropping it leaves
+/// the rest to the tick.
+#[must_use = "the response waits for the work"]
+pub(crate) struct PendingWork {
     engine: Arc<ApiEngine>,
     sweeps: Vec<NamespaceSweep>,
+    /// The request has deleted an object, or written one with owners.
+    concerns_owners: bool,
+    /// The response waits until the collector has nothing to do.
+    collects: bool,
 }
 
-impl PendingSweeps {
+impl PendingWork {
     pub(crate) fn none(engine: &Arc<ApiEngine>) -> Self {
-        PendingSweeps { engine: Arc::clone(engine), sweeps: Vec::new() }
+        PendingWork { engine: Arc::clone(engine), sweeps: Vec::new(), concerns_owners: false, collects: false }
     }
 
     /// Adds what the removal of an object, or its mark for deletion, makes necessary in its namespace.
     pub(crate) fn add(&mut self, namespace: Option<&str>) {
+        self.concerns_owners = true;
         if let Some(namespace) = namespace
             && self.sweeps.iter().all(|sweep| sweep.namespace != namespace)
             && self.engine.is_namespace_terminating(namespace)
@@ -190,25 +196,46 @@ impl PendingSweeps {
         }
     }
 
-    /// Carries the sweeps out, then returns the outcome of the request.
+    /// Adds what a write of this object makes necessary.
+    pub(crate) fn add_write(&mut self, record: &Record) {
+        self.concerns_owners |= record.facts.owned;
+    }
+
+    /// Carries the work out, then returns the outcome of the request.
     pub(crate) fn then(mut self, outcome: HandlerOutcome) -> HandlerOutcome {
-        if !self.sweeps.is_empty() && self.engine.store.check_writable().is_err() {
+        // Another request may have found the work of this one.
+        self.collects = self.engine.follow_owners() || self.concerns_owners && self.engine.has_garbage();
+        match (self.sweeps.is_empty(), self.collects) {
+            (true, false) => outcome,
+            // The request may hold locks that the collector takes.
+            (true, true) => HandlerOutcome::Unfinished(Box::new(move || self.run(outcome))),
+            (false, _) => self.run(outcome),
+        }
+    }
+
+    fn run(mut self, outcome: HandlerOutcome) -> HandlerOutcome {
+        if self.engine.store.check_writable().is_err() {
             // The response reports a failed disk. After a slow one, the tick continues.
             return outcome;
         }
-        if let Some(sweep) = self.sweeps.last_mut()
-            && self.engine.sweep_step(sweep) == SweepProgress::Finished
-        {
-            self.sweeps.pop();
+        let engine = Arc::clone(&self.engine);
+        match self.sweeps.last_mut() {
+            Some(sweep) => {
+                if engine.sweep_step(sweep) == SweepProgress::Finished {
+                    self.sweeps.pop();
+                }
+                self.collects |= engine.follow_owners();
+            }
+            None => self.collects = engine.collect_step(&mut self),
         }
-        match self.sweeps.is_empty() {
+        match self.sweeps.is_empty() && !self.collects {
             true => outcome,
-            false => HandlerOutcome::Unfinished(Box::new(move || self.then(outcome))),
+            false => HandlerOutcome::Unfinished(Box::new(move || self.run(outcome))),
         }
     }
 }
 
-impl Drop for PendingSweeps {
+impl Drop for PendingWork {
     fn drop(&mut self) {
         self.sweeps.iter().for_each(|sweep| self.engine.sweep_at(Duration::ZERO, &sweep.namespace));
     }

@@ -8,7 +8,7 @@ use evenkeel_core::{Reason, Status, StatusCause, StatusDetails};
 use serde_json::{Value, json};
 
 use super::check_kind;
-use crate::engine::controllers::PendingSweeps;
+use crate::engine::controllers::PendingWork;
 use crate::engine::object::set_path;
 use crate::engine::options::{DeleteOptions, WriteOptions};
 use crate::engine::request::ResourceRequest;
@@ -49,11 +49,11 @@ impl ApiEngine {
         let body = decode::parse(request.http, "Eviction")?.value;
         let target = request.target(WriteScope::Main);
         self.evict(target, &body, Writer::new(request.http, &options, &manager))?;
-        let mut sweeps = PendingSweeps::none(self);
+        let mut work = PendingWork::none(self);
         if !options.dry_run {
-            self.after_delete(target.resource, target.namespace, target.name, &mut sweeps);
+            self.after_delete(target.resource, target.namespace, target.name, &mut work);
         }
-        Ok(sweeps.then(HandlerOutcome::Response(response::created(request))))
+        Ok(work.then(HandlerOutcome::Response(response::created(request))))
     }
 
     /// Serves `GET|PUT|PATCH pods/X/resize`.

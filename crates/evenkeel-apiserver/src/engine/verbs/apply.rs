@@ -53,8 +53,8 @@ impl ApiEngine {
         restrict(&mut intent, target);
         let mut written = self.apply_intent(request, target, &intent, &options)?;
         written.warnings.splice(0..0, warnings);
-        let sweeps = self.after_write(resource, request.namespace(), request.name(), &written, &options);
-        Ok(sweeps.then(self.write_response(&view, &written, options.dry_run)?))
+        let work = self.after_write(resource, request.namespace(), request.name(), &written, &options);
+        Ok(work.then(self.write_response(&view, &written, options.dry_run)?))
     }
 
     /// Applies a Scale, which writes one field of its object.

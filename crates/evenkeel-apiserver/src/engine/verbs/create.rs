@@ -64,8 +64,8 @@ impl ApiEngine {
         hooks.set_requester(&mut new, &request.http.user);
         let (name, mut written) = self.create_object(resource, request.namespace(), new, writer)?;
         written.warnings.splice(0..0, warnings);
-        let sweeps = self.after_write(resource, request.namespace(), &name, &written, &options);
-        Ok(sweeps.then(self.write_response(&view, &written, options.dry_run)?))
+        let work = self.after_write(resource, request.namespace(), &name, &written, &options);
+        Ok(work.then(self.write_response(&view, &written, options.dry_run)?))
     }
 
     /// Returns the response to a write.

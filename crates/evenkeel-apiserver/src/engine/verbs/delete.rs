@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::list::{PageOutcome, list_response};
-use crate::engine::controllers::PendingSweeps;
+use crate::engine::controllers::PendingWork;
 use crate::engine::options::{DeleteOptions, ListOptions, Propagation};
 use crate::engine::request::ResourceRequest;
 use crate::engine::request_error::RequestError;
@@ -21,8 +21,10 @@ use crate::negotiate::{Endpoint, Representation};
 use crate::registry::Resource;
 use crate::store::{Draft, Expect, Record, Write};
 
-const ORPHAN: &str = "orphan";
-const FOREGROUND: &str = "foregroundDeletion";
+/// The finalizer of an object whose dependents lose their references to it before it is removed.
+pub(crate) const ORPHAN: &str = "orphan";
+/// The finalizer of an object whose dependents are removed before it is.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 const DELETE_ATTEMPTS: usize = 1000;
 /// How many objects of a collection are deleted before other requests run: few enough for the shortest history that a
 /// watch can follow.
@@ -64,9 +66,9 @@ impl ApiEngine {
         let view = self.view(request, Endpoint::Object)?;
         let target = request.target(WriteScope::Main);
         let Deleted { outcome, warnings } = self.delete_object(target, &options, Some(request.http))?;
-        let mut sweeps = PendingSweeps::none(self);
+        let mut work = PendingWork::none(self);
         if !options.dry_run {
-            self.after_delete(target.resource, target.namespace, target.name, &mut sweeps);
+            self.after_delete(target.resource, target.namespace, target.name, &mut work);
         }
         let strategy = &target.resource.strategy;
         let representation = view.representation;
@@ -86,7 +88,7 @@ impl ApiEngine {
         };
         response::warn(&mut response, &warnings);
         warn(&mut response, target.resource, &options);
-        Ok(sweeps.then(HandlerOutcome::Response(response)))
+        Ok(work.then(HandlerOutcome::Response(response)))
     }
 
     /// Serves a DELETE of a collection.
@@ -115,7 +117,7 @@ impl ApiEngine {
             options,
             warnings: Vec::new(),
             response,
-            sweeps: PendingSweeps::none(self),
+            work: PendingWork::none(self),
             status_representation: request.status_representation(),
         };
         Ok(deletion.run())
@@ -208,11 +210,11 @@ impl ApiEngine {
         resource: &Resource,
         namespace: Option<&str>,
         name: &str,
-        sweeps: &mut PendingSweeps,
+        work: &mut PendingWork,
     ) {
         let hooks = resource.strategy.hooks;
         hooks.after_delete(self, resource, namespace, name);
-        sweeps.add(hooks.namespace_of(namespace, name));
+        work.add(hooks.namespace_of(namespace, name));
     }
 }
 
@@ -241,7 +243,7 @@ struct CollectionDeletion {
     warnings: Vec<String>,
     /// The response if nothing fails.
     response: http::Response<Body>,
-    sweeps: PendingSweeps,
+    work: PendingWork,
     /// The form of a Status if a delete fails.
     status_representation: Representation,
 }
@@ -261,7 +263,7 @@ impl CollectionDeletion {
                 Ok(deleted) => {
                     self.warnings.extend(deleted.warnings);
                     if !self.options.dry_run {
-                        self.engine.after_delete(&self.resource, namespace, name, &mut self.sweeps);
+                        self.engine.after_delete(&self.resource, namespace, name, &mut self.work);
                     }
                 }
                 Err(RequestError::Refused(status)) if status.is_not_found() => {}
@@ -277,7 +279,7 @@ impl CollectionDeletion {
         match self.remaining.len() {
             0 => {
                 response::warn(&mut self.response, &self.warnings);
-                self.sweeps.then(HandlerOutcome::Response(self.response))
+                self.work.then(HandlerOutcome::Response(self.response))
             }
             _ => HandlerOutcome::Unfinished(Box::new(move || self.run())),
         }

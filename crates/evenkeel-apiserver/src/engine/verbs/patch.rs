@@ -38,8 +38,8 @@ impl ApiEngine {
             Ok(new)
         })?;
         written.warnings.splice(0..0, warnings);
-        let sweeps = self.after_write(request.resource(), request.namespace(), request.name(), &written, &options);
-        Ok(sweeps.then(self.write_response(&view, &written, options.dry_run)?))
+        let work = self.after_write(request.resource(), request.namespace(), request.name(), &written, &options);
+        Ok(work.then(self.write_response(&view, &written, options.dry_run)?))
     }
 }
 

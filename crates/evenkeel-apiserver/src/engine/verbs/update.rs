@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::create::memory_of;
 use crate::engine::admission::{AdmissionWrite, Operation};
-use crate::engine::controllers::PendingSweeps;
+use crate::engine::controllers::PendingWork;
 use crate::engine::decode::{self, Incoming};
 use crate::engine::object::set_path;
 use crate::engine::options::WriteOptions;
@@ -62,8 +62,8 @@ impl ApiEngine {
             other => other?,
         };
         written.warnings.splice(0..0, warnings);
-        let sweeps = self.after_write(resource, request.namespace(), request.name(), &written, &options);
-        Ok(sweeps.then(self.write_response(&view, &written, options.dry_run)?))
+        let work = self.after_write(resource, request.namespace(), request.name(), &written, &options);
+        Ok(work.then(self.write_response(&view, &written, options.dry_run)?))
     }
 
     /// Creates an object by PUT (UPD-6). A resource version in the body requires an existing object.
@@ -223,7 +223,7 @@ impl ApiEngine {
         })
     }
 
-    /// Runs what a committed write gives rise to: the kind's own work, and the controllers of a deletion. Returns the sweeps
+    /// Runs what a committed write gives rise to: the kind's own work, and the controllers of a deletion. Returns the work
     /// that the response waits for.
     pub(crate) fn after_write(
         self: &Arc<Self>,
@@ -232,14 +232,17 @@ impl ApiEngine {
         name: &str,
         written: &Written,
         options: &WriteOptions,
-    ) -> PendingSweeps {
-        let mut sweeps = PendingSweeps::none(self);
+    ) -> PendingWork {
+        let mut work = PendingWork::none(self);
         match written.record.facts.deleting {
             _ if options.dry_run => {}
-            true => self.after_delete(resource, namespace, name, &mut sweeps),
-            false => resource.strategy.hooks.after_write(self, name),
+            true => self.after_delete(resource, namespace, name, &mut work),
+            false => {
+                work.add_write(&written.record);
+                resource.strategy.hooks.after_write(self, name);
+            }
         }
-        sweeps
+        work
     }
 }
 

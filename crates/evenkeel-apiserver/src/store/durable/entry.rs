@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use evenkeel_core::json::JsonValue;
 
 use crate::store::record::{Facts, Layout, Record};
 
@@ -189,8 +190,16 @@ impl<'a> Input<'a> {
         let (labels, fields) = (self.u32()?, self.u32()?);
         let labels = (0..labels).map(|_| Some((self.text()?.into(), self.text()?.into()))).collect::<Option<_>>()?;
         let fields = (0..fields).map(|_| Some(self.text()?.into())).collect::<Option<_>>()?;
-        let facts = Facts { uid, labels, fields, deleting, schema_stamp };
         let json = Bytes::copy_from_slice(self.bytes()?);
+        let owned = json.get(layout.metadata.0 as usize..layout.metadata.1 as usize).is_some_and(has_owners);
+        let facts = Facts { uid, labels, fields, deleting, owned, schema_stamp };
         Some((table, key, Arc::new(Record::restored(json, layout, revision, facts)?)))
     }
+}
+
+/// Returns whether metadata has owner references. Records do not store it.
+fn has_owners(metadata: &[u8]) -> bool {
+    let metadata = std::str::from_utf8(metadata).unwrap_or_default();
+    let references = JsonValue::at_path(metadata, "ownerReferences").ok().flatten();
+    references.is_some_and(|references| !matches!(references.json(), "[]" | "null"))
 }

@@ -43,6 +43,7 @@ fn change(store: &Store, table: &str, key: &str, data: Option<&str>) -> Option<u
                 labels: [("l".into(), data.into())].into(),
                 fields: [name.into(), namespace.into()].into(),
                 deleting: data.len() % 2 == 1,
+                owned: false,
                 schema_stamp: 7,
             };
             Write::Put(Draft::new(&object, facts, store.revision() + 1))
