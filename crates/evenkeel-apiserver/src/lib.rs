@@ -23,11 +23,12 @@
 //!
 //! # Not supported
 //!
-//! - It persists nothing without [`Builder::data_dir`], and authorizes every authenticated request. Its only controllers
-//!   collect garbage, remove terminating namespaces and definitions, and expire events.
+//! - It persists nothing without [`Builder::data_dir`], and authorizes every authenticated request without
+//!   [`Builder::rbac`]. Its only controllers collect garbage, aggregate roles, add default ServiceAccounts, remove
+//!   terminating namespaces and definitions, and expire events.
 //! - A request to an unsupported subresource returns 501.
 //! - An object that kube-apiserver would act upon and this server does not (webhook configurations, admission policies,
-//!   quotas, limit ranges, RBAC, flow control, API services, conversion webhooks) is stored, and every write of it
+//!   quotas, limit ranges, flow control, API services, conversion webhooks) is stored, and every write of it
 //!   returns a `Warning` header.
 //!
 //! # Modules
@@ -42,6 +43,7 @@
 compile_error!("the server generates keys and certificates: enable the feature `ring` or `aws-lc-rs`");
 
 mod audit;
+mod authorization;
 mod crd;
 mod data_dir;
 mod discovery;

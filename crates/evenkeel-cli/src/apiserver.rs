@@ -119,6 +119,9 @@ pub(crate) struct Arguments {
     /// Serve requests without credentials as system:anonymous, which may read health and version only
     #[arg(long)]
     anonymous: bool,
+    /// Let the Roles, ClusterRoles and bindings of the store decide what users may do; system:masters may do everything
+    #[arg(long)]
+    rbac: bool,
     /// Append an audit event per line of JSON to this file; rotated by size
     #[arg(long, value_name = "FILE", alias = "audit-log-path")]
     audit_log: Option<PathBuf>,
@@ -213,6 +216,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     builder = builder.max_in_flight(arguments.max_requests_inflight, arguments.max_mutating_requests_inflight);
     builder = builder.garbage_collector(arguments.garbage_collector);
     builder = if arguments.plain_http { builder.plain_http() } else { builder.tls() };
+    builder = builder.rbac(arguments.rbac);
     if let Some(token) = arguments.token {
         builder = builder.token(token);
     }

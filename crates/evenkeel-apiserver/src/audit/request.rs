@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use super::event::{AuditEvent, AuditLevel, AuditStage, ObjectReference, UserInfo};
 use super::policy::AuditDecision;
 use super::{AuditLog, MAX_EVENT};
-use crate::engine::is_authorized;
 use crate::env::rfc3339_micro;
 use crate::http_types::User;
 use crate::listener::request_info::RequestInfo;
@@ -79,8 +78,6 @@ pub(crate) struct AuditRequest {
     decision: AuditDecision,
     event: AuditEvent,
     user: User,
-    /// The user that the request acts as may not do everything, so that the response shows the decision.
-    is_limited: bool,
 }
 
 impl AuditRequest {
@@ -131,15 +128,18 @@ impl AuditRequest {
             stage_timestamp: rfc3339_micro(received),
             annotations: BTreeMap::new(),
         };
-        Some(AuditRequest { log: Arc::clone(log), decision, event, user: user.clone(), is_limited: false })
+        Some(AuditRequest { log: Arc::clone(log), decision, event, user: user.clone() })
     }
 
-    /// Notes that the request is allowed, and the user that it acts as (AUD-003).
-    pub(crate) fn authorize(&mut self, user: &User) {
+    /// Notes the user that the request acts as.
+    pub(crate) fn acts_as(&mut self, user: &User) {
         self.event.impersonated_user = (*user != self.user).then(|| UserInfo::from(user));
-        self.is_limited = !is_authorized(user);
-        self.event.annotations.insert(DECISION, "allow".to_owned());
-        self.event.annotations.insert(REASON, String::new());
+    }
+
+    /// Notes what authorization has decided (AUD-003).
+    pub(crate) fn decide(&mut self, decision: &str, reason: String) {
+        self.event.annotations.insert(DECISION, decision.to_owned());
+        self.event.annotations.insert(REASON, reason);
     }
 
     /// Notes the body of the request.
@@ -178,12 +178,10 @@ impl AuditRequest {
                     fields
                 });
         }
-        // A request that is forbidden for another reason than its user has been authorized.
-        if code == StatusCode::FORBIDDEN && (self.is_limited || !self.event.annotations.contains_key(DECISION)) {
+        // Refused before it was authorized: by the permissions of impersonation, or as the request of a web page.
+        if code == StatusCode::FORBIDDEN && !self.event.annotations.contains_key(DECISION) {
             let message = self.event.response_status.as_ref().and_then(|status| status["message"].as_str());
-            let reason = message.unwrap_or_default().to_owned();
-            self.event.annotations.insert(DECISION, "forbid".to_owned());
-            self.event.annotations.insert(REASON, reason);
+            self.decide("forbid", message.unwrap_or_default().to_owned());
         }
         if self.event.level >= AuditLevel::RequestResponse && !body.is_empty() {
             self.event.response_object = self.object(body, false);

@@ -1,55 +1,99 @@
-//! Authorization (AUT-13). Every authenticated user has all permissions. Requests without credentials have those of
-//! kube-apiserver's role `system:public-info-viewer`: the health of the server and its version.
+//! Authorization: RBAC, or the policy of a server without it (AUT-13).
+//!
+//! Without RBAC every authenticated user has all permissions. Requests without credentials have those of kube-apiserver's role
+//! `system:public-info-viewer`: the health of the server and its version.
 
-use evenkeel_core::{Reason, Status};
-use serde_json::Value;
+use evenkeel_core::Status;
 
+use super::ApiEngine;
+use super::request::ResourceRequest;
+use crate::authorization::{AccessAttributes, AccessDecision, AccessTarget, Forbidden, RequestAttributes};
 use crate::http_types::{ApiRequest, User};
-use crate::listener::auth::{MASTERS, UNAUTHENTICATED};
-use crate::route::{ResourceRoute, Route};
+use crate::listener::auth::{ANONYMOUS, MASTERS, UNAUTHENTICATED};
+use crate::listener::request_info::RequestInfo;
 
-/// Returns whether a user has permissions that only authenticated users have.
-pub(crate) fn is_authorized(user: &User) -> bool {
-    may_do_anything(&user.groups)
+/// The paths that every request may use, as kube-apiserver's `--authorization-always-allow-paths` has them by default.
+const ALWAYS_ALLOWED: [&str; 3] = ["/healthz", "/readyz", "/livez"];
+
+/// Returns whether a user may do everything under every policy.
+pub(crate) fn is_master(user: &User) -> bool {
+    user.groups.iter().any(|group| group == MASTERS)
 }
 
-/// Returns whether the groups of a user have all permissions.
-pub(super) fn may_do_anything<S: AsRef<str>>(groups: &[S]) -> bool {
-    let has = |wanted: &str| groups.iter().any(|group| group.as_ref() == wanted);
-    has(MASTERS) || !has(UNAUTHENTICATED)
+/// Returns whether a user has presented credentials.
+pub(crate) fn is_authenticated(user: &User) -> bool {
+    is_master(user) || (user.name != ANONYMOUS && !user.groups.iter().any(|group| group == UNAUTHENTICATED))
 }
 
-/// Refuses what the user of a request may not do. The route is `None` if the path is not served: a refusal does not show
-/// which paths exist.
-pub(super) fn authorize(request: &ApiRequest, route: Option<&Route>) -> Result<(), Status> {
-    match route {
-        _ if is_authorized(&request.user) => Ok(()),
-        Some(Route::Health(_) | Route::Version) if request.method.is_safe() => Ok(()),
-        Some(Route::Resource(route)) => Err(forbidden_resource(&request.user, route)),
-        _ => Err(forbidden_path(request)),
+impl ApiEngine {
+    /// Decides whether a user may do something.
+    pub(crate) fn authorize(&self, access: &AccessAttributes<'_>) -> AccessDecision {
+        let path = match access.target {
+            AccessTarget::Path(path) => path,
+            AccessTarget::Resource(_) => "",
+        };
+        if is_master(access.user) || ALWAYS_ALLOWED.contains(&path) {
+            return AccessDecision::UNLIMITED;
+        }
+        if self.settings.rbac {
+            return self.read_rbac(|index| index.decide(access));
+        }
+        let is_public = || {
+            let root = path.strip_prefix('/').and_then(|path| path.split('/').next()).unwrap_or_default();
+            matches!(access.verb, "get" | "head") && matches!(root, "healthz" | "livez" | "readyz" | "version")
+        };
+        match is_authenticated(access.user) || is_public() {
+            true => AccessDecision::UNLIMITED,
+            false => AccessDecision::UNKNOWN,
+        }
     }
-}
 
-/// The text is that of kube-apiserver.
-fn forbidden_resource(user: &User, route: &ResourceRoute) -> Status {
-    let resource = &route.resource;
-    let subresource = route.subresource.as_deref().map(|name| format!("/{name}")).unwrap_or_default();
-    let scope = match route.namespace.as_deref() {
-        Some(namespace) => format!("in the namespace {}", Value::from(namespace)),
-        None => "at the cluster scope".to_owned(),
-    };
-    let why = format!(
-        "User {} cannot {} resource \"{}{subresource}\" in API group \"{}\" {scope}",
-        Value::from(user.name.as_str()),
-        route.verb.as_str(),
-        resource.plural,
-        resource.group,
-    );
-    Status::forbidden(&resource.group, &resource.plural, route.name.as_deref().unwrap_or_default(), why)
-}
+    /// Decides whether a user may send a request. Returns the reason.
+    pub(crate) fn authorize_request(
+        &self,
+        user: &User,
+        info: &RequestInfo<'_>,
+        query: Option<&str>,
+    ) -> Result<String, Forbidden> {
+        if is_master(user) || (!self.settings.rbac && is_authenticated(user)) {
+            return Ok(String::new());
+        }
+        let attributes = RequestAttributes::new(info, query);
+        let access = attributes.access_of(user);
+        match self.authorize(&access) {
+            AccessDecision::Allowed { reason } => Ok(reason),
+            AccessDecision::Denied { reason } => Err(Forbidden { status: Box::new(access.forbidden(&reason)), reason }),
+        }
+    }
 
-fn forbidden_path(request: &ApiRequest) -> Status {
-    let (user, path) = (Value::from(request.user.name.as_str()), Value::from(request.uri.path()));
-    let verb = request.method.as_str().to_ascii_lowercase();
-    Status::failure(403, Reason::FORBIDDEN, format!("forbidden: User {user} cannot {verb} path {path}"))
+    /// Refuses what a request does beyond its own verb: an update or an apply that creates its object (AUT-11), or a session
+    /// that is opened with a GET.
+    pub(super) fn check_also_creates(&self, request: &ApiRequest) -> Result<(), Status> {
+        let (query, headers) = (request.uri.query(), &request.headers);
+        let info = RequestInfo::of(&request.method, &request.uri, headers);
+        if info.verb == "create" {
+            return Ok(());
+        }
+        let attributes = RequestAttributes::new(&info, query);
+        let access = attributes.access(&request.user, "create");
+        self.authorize(&access).check(&access).map_err(|status| *status)
+    }
+
+    /// Refuses a session on a GET to a user that may not create one: 1.35 and later.
+    pub(super) fn check_opens_session(&self, request: &ResourceRequest<'_>) -> Result<(), Status> {
+        if self.settings.version.minor() < 35 {
+            return Ok(());
+        }
+        let http = request.http;
+        let info = RequestInfo::of(&http.method, &http.uri, &http.headers);
+        let attributes = RequestAttributes::new(&info, http.uri.query());
+        match self.authorize(&attributes.access(&http.user, "create")) {
+            AccessDecision::Allowed { .. } => Ok(()),
+            // kube-apiserver gives the reason of its authorizer alone, which is often empty.
+            AccessDecision::Denied { reason } => {
+                let resource = request.resource();
+                Err(Status::forbidden(&resource.group, &resource.plural, request.name(), reason))
+            }
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::request::ResourceRequest;
 use super::request_error::RequestError;
 use super::target::WriteScope;
-use super::{ApiEngine, authorize, response, storage_status};
+use super::{ApiEngine, response, storage_status};
 use crate::http_types::{ApiRequest, Body, HandlerCall, HandlerOutcome};
 use crate::query::Query;
 use crate::route::{self, Health, HealthEndpoint, Route, Verb};
@@ -20,10 +20,6 @@ impl ApiEngine {
         let query = Query::parse(request.uri.query());
         let headers = &request.headers;
         let route = route::route(&registry, &request.method, request.uri.path(), &query);
-        if let Err(status) = authorize::authorize(request, route.as_ref().ok()) {
-            let representation = negotiate::negotiate_status(headers, &query);
-            return HandlerOutcome::Response(response::status(&status, representation));
-        }
         let outcome = match route {
             Err(refusal) => {
                 let representation = negotiate::negotiate_status(headers, &query);

@@ -3,7 +3,8 @@
 //!
 //! | where | what |
 //! |---|---|
-//! | `dispatch`, `authorize` | routes a request, and refuses what its user may not do |
+//! | `dispatch` | routes a request |
+//! | `authorize`, `rbac` | who may do what |
 //! | `verbs` | one file per verb: create, get, list, update, patch, apply, delete, watch |
 //! | `admission` | what changes or refuses a write: the plugins of kube-apiserver |
 //! | `strategies` | what kinds add to the verbs: prepare, validate, after |
@@ -28,6 +29,7 @@ mod filter;
 mod indent;
 mod object;
 mod options;
+mod rbac;
 mod request;
 mod request_error;
 mod response;
@@ -50,13 +52,15 @@ use std::time::Duration;
 
 use evenkeel_core::{Reason, Status};
 
-pub(crate) use self::authorize::is_authorized;
+pub(crate) use self::authorize::is_authenticated;
 use self::bootstrap::{ServerFacts, StoreOrigin};
+use self::rbac::{AggregationTimer, RbacIndex};
 use self::service_addresses::ServiceAddresses;
 pub(crate) use self::subresources::service_account_token::SigningKey;
 use self::timers::TimerWheel;
 pub(crate) use self::view::encode;
 use self::weight::SlowResources;
+use crate::authorization::{AccessAttributes, AccessDecision, Forbidden};
 use crate::data_dir::HistoryAfterRestart;
 use crate::env::Env;
 use crate::exec::ProcessHandlers;
@@ -120,6 +124,10 @@ pub(crate) struct Settings {
     pub(crate) bootstrap: bool,
     /// When the garbage collector runs.
     pub(crate) garbage_collector: ControllerTiming,
+    /// When the rules of aggregated ClusterRoles are written.
+    pub(crate) role_aggregation: ControllerTiming,
+    /// Whether roles and bindings decide what users may do.
+    pub(crate) rbac: bool,
     /// The time to live of events; `None` keeps them.
     pub(crate) event_ttl: Option<Duration>,
     /// The release to behave like.
@@ -153,6 +161,8 @@ impl Default for Settings {
             service_accounts: ControllerTiming::Immediate,
             bootstrap: true,
             garbage_collector: ControllerTiming::Immediate,
+            role_aggregation: ControllerTiming::Immediate,
+            rbac: false,
             event_ttl: Some(Duration::from_secs(3600)),
             version: ServerVersion::default(),
             snapshot: None,
@@ -203,6 +213,10 @@ pub(crate) struct ApiEngine {
     owner_graph: Mutex<controllers::OwnerGraph>,
     /// Kinds were added or removed since the garbage collector last looked.
     kinds_changed: AtomicBool,
+    /// All roles and bindings.
+    rbac: RwLock<RbacIndex>,
+    /// When aggregated ClusterRoles are due.
+    aggregation: AggregationTimer,
     /// The time of the next expiry of events.
     next_expiry: Mutex<Duration>,
     /// The custom resources whose writes are expensive.
@@ -252,6 +266,8 @@ impl ApiEngine {
             collecting: Mutex::default(),
             owner_graph: Mutex::default(),
             kinds_changed: AtomicBool::default(),
+            rbac: RwLock::default(),
+            aggregation: AggregationTimer::default(),
             next_expiry: Mutex::default(),
             slow: SlowResources::default(),
         });
@@ -303,6 +319,11 @@ impl ApiEngine {
         (writes, self.definitions.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Returns whether roles and bindings decide what users may do.
+    fn evaluates_rbac(&self) -> bool {
+        self.settings.rbac
+    }
+
     /// Returns the resources that are served now.
     fn registry(&self) -> Registry {
         self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -322,6 +343,18 @@ impl Handler for Arc<ApiEngine> {
         self.dispatch(request, call)
     }
 
+    fn authorize(&self, access: &AccessAttributes<'_>) -> AccessDecision {
+        ApiEngine::authorize(self, access)
+    }
+
+    fn authorize_request(&self, user: &User, info: &RequestInfo<'_>, query: Option<&str>) -> Result<String, Forbidden> {
+        ApiEngine::authorize_request(self, user, info, query)
+    }
+
+    fn version(&self) -> ServerVersion {
+        self.settings.version
+    }
+
     fn poll_revision(&self, revision: u64, cx: &mut Context<'_>) -> Poll<()> {
         self.store.poll_revision(revision, cx)
     }
@@ -338,7 +371,10 @@ impl Handler for Arc<ApiEngine> {
     fn run_due_work(&self) -> bool {
         let now = self.env.monotonic();
         self.store.check_writable().is_ok()
-            && (self.add_due_service_accounts(now) || self.run_due_sweeps(now) || self.run_due_collection())
+            && (self.add_due_service_accounts(now)
+                || self.run_due_aggregation(now)
+                || self.run_due_sweeps(now)
+                || self.run_due_collection())
     }
 
     fn unsynced_revision(&self) -> Option<u64> {

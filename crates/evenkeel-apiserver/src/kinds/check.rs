@@ -39,6 +39,11 @@ pub(super) fn same(one: Option<&Value>, other: Option<&Value>) -> bool {
     }
 }
 
+/// Returns whether two objects are equivalent, as Go's semantic equality has it.
+pub(crate) fn same_value(one: &Value, other: &Value) -> bool {
+    same(Some(one), Some(other))
+}
+
 fn significant(value: Option<&Value>) -> Option<&Value> {
     value.filter(|value| match value {
         Value::Null => false,
@@ -96,15 +101,20 @@ pub(super) fn selects_all(selector: &Value) -> bool {
 
 /// Returns whether a selector that passed [`label_selector`] matches these labels.
 pub(super) fn matches(selector: &Value, labels: Option<&Value>) -> bool {
-    let label = |key: &str| labels.and_then(|labels| labels.get(key));
+    selector_matches(selector, |key| labels?.get(key)?.as_str())
+}
+
+/// Returns whether a selector that passed [`label_selector`] matches an object; `label` looks up its labels.
+pub(crate) fn selector_matches<'a>(selector: &Value, label: impl Fn(&str) -> Option<&'a str>) -> bool {
     let by_labels = match selector.get("matchLabels").and_then(Value::as_object) {
-        Some(wanted) => wanted.iter().all(|(key, value)| label(key) == Some(value)),
+        Some(wanted) => wanted.iter().all(|(key, value)| label(key) == value.as_str()),
         None => true,
     };
     by_labels
         && list_at(selector, &["matchExpressions"]).iter().all(|expression| {
             let found = label(text_at(expression, &["key"]));
-            let listed = found.is_some_and(|value| list_at(expression, &["values"]).contains(value));
+            let values = list_at(expression, &["values"]);
+            let listed = found.is_some_and(|found| values.iter().any(|value| value.as_str() == Some(found)));
             match text_at(expression, &["operator"]) {
                 "In" => listed,
                 "NotIn" => !listed,

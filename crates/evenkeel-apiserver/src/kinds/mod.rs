@@ -29,6 +29,7 @@ mod workloads;
 
 use serde_json::{Value, json};
 
+pub(crate) use check::{same_value, selector_matches};
 pub(crate) use convert::convert;
 pub(crate) use pod::{pod_grace_period, validate_ephemeral_containers_update};
 pub(crate) use services::{ServiceAllocations, assign_service_addresses};

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use super::Handler;
 use super::request_info::RequestInfo;
+use crate::authorization::{AccessAttributes, AccessDecision, Forbidden};
 use crate::faults::StoreControl;
 use crate::http_types::{ApiRequest, Body, ConnectionCut, FrameStream, HandlerCall, HandlerOutcome, User};
 use crate::logs::PodLogs;
@@ -218,6 +219,14 @@ impl Handler for FakeHandler {
             Ok((code, value)) => json_response(code, Body::whole(value.to_string())),
             Err(status) => crate::negotiate::status_response(&status),
         })
+    }
+
+    fn authorize(&self, _: &AccessAttributes<'_>) -> AccessDecision {
+        AccessDecision::UNLIMITED
+    }
+
+    fn authorize_request(&self, _: &User, _: &RequestInfo<'_>, _: Option<&str>) -> Result<String, Forbidden> {
+        Ok(String::new())
     }
 
     fn poll_revision(&self, revision: u64, cx: &mut Context<'_>) -> Poll<()> {

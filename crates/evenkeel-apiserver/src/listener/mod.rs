@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! TCP ── TLS ── HTTP/1.1, HTTP/2 ──┐
-//!                                  ├── service: authentication, faults, body, flow control ── Handler (the engine)
+//!                                  ├── service: authentication, faults, authorization, body, flow control ── Handler (the engine)
 //! in-process callers ──────────────┘
 //! ```
 
+#[cfg(feature = "client")]
+pub(crate) mod access_logs;
 mod activity;
 pub(crate) mod aside;
 pub(crate) mod auth;
@@ -45,17 +47,30 @@ pub use request_log::{RequestRecord, RequestTarget};
 pub use service::InProcess;
 
 use self::request_info::RequestInfo;
+use crate::authorization::{AccessAttributes, AccessDecision, Forbidden};
 use crate::engine::Snapshot;
 use crate::engine::bootstrap::ServerFacts;
 use crate::http_types::{ApiRequest, HandlerCall, HandlerOutcome, User};
 use crate::logs::PodLogs;
 use crate::metrics::{ServedResource, StoreFacts};
 use crate::store::StoreStats;
+use crate::version::ServerVersion;
 
 /// The engine as seen by the listener: synchronous and non-blocking.
 pub(crate) trait Handler: Send + Sync + 'static {
     /// Handles a request.
     fn handle(&self, request: &Arc<ApiRequest>, call: HandlerCall) -> HandlerOutcome;
+
+    /// Decides whether a user may do something.
+    fn authorize(&self, access: &AccessAttributes<'_>) -> AccessDecision;
+
+    /// Decides whether a user may send a request. Returns the reason.
+    fn authorize_request(&self, user: &User, info: &RequestInfo<'_>, query: Option<&str>) -> Result<String, Forbidden>;
+
+    /// Returns the release to behave like.
+    fn version(&self) -> ServerVersion {
+        ServerVersion::default()
+    }
 
     /// Ready when the store has reached this revision; otherwise registers the waker.
     fn poll_revision(&self, revision: u64, cx: &mut Context<'_>) -> Poll<()>;

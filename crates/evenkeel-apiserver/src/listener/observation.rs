@@ -1,7 +1,7 @@
 //! [`Observation`]: records one request in the request log, the metrics and the audit log.
 //!
 //! ```text
-//! Observation::start ── authenticated ── authorized ── request_body ── finish ──► response
+//! Observation::start ── authenticated ── acts_as ── authorized ── request_body ── finish ──► response
 //!                                                                        │
 //!                                 body of known length: at once ◄────────┤
 //!                                 stream, session: at its end   ◄────────┘  Completion
@@ -108,13 +108,27 @@ impl<'a> Observation<'a> {
         }
     }
 
-    /// Notes the user that the request acts as, which is allowed to send it.
-    pub(crate) fn authorized(&mut self, user: &User) {
+    /// Notes the user that the request acts as.
+    pub(crate) fn acts_as(&mut self, user: &User) {
         if let Some(record) = &mut self.record {
             record.user.clone_from(&user.name);
         }
         if let Some(audit) = self.audit() {
-            audit.authorize(user);
+            audit.acts_as(user);
+        }
+    }
+
+    /// Notes that the user may send the request, and why.
+    pub(crate) fn authorized(&mut self, reason: String) {
+        if let Some(audit) = self.audit() {
+            audit.decide("allow", reason);
+        }
+    }
+
+    /// Notes that the user may not send the request, and why.
+    pub(crate) fn forbidden(&mut self, reason: String) {
+        if let Some(audit) = self.audit() {
+            audit.decide("forbid", reason);
         }
     }
 
@@ -191,6 +205,10 @@ impl<'a> Observation<'a> {
             tracing::warn!(target: REQUESTS, %method, path, status, user, ?latency, bytes, omitted, "slow request");
         } else {
             tracing::debug!(target: REQUESTS, %method, path, status, user, ?latency, bytes, "request");
+        }
+        #[cfg(feature = "client")]
+        if let Some(logs) = &self.shared.access_logs {
+            logs.record(&record);
         }
         self.shared.request_log.push(record);
     }

@@ -86,9 +86,6 @@ impl<'a> RequestInfo<'a> {
         info.dry_run = query.as_ref().is_some_and(|query| query.get("dryRun") == Some("All"));
         let named = !info.name.is_empty();
         (info.verb, info.metric_verb) = match *method {
-            _ if matches!(info.subresource, "exec" | "attach" | "portforward" | "proxy") => {
-                (if *method == Method::GET { "get" } else { "create" }, "CONNECT")
-            }
             Method::GET | Method::HEAD if watches => ("watch", "WATCH"),
             Method::GET | Method::HEAD if named => ("get", "GET"),
             Method::GET | Method::HEAD => ("list", "LIST"),
@@ -100,6 +97,10 @@ impl<'a> RequestInfo<'a> {
             Method::DELETE => ("deletecollection", "DELETECOLLECTION"),
             _ => (info.verb, info.metric_verb),
         };
+        // The verb of a session is that of its method.
+        if matches!(info.subresource, "exec" | "attach" | "portforward" | "proxy") {
+            info.metric_verb = "CONNECT";
+        }
         info
     }
 

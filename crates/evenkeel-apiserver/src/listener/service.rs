@@ -18,19 +18,22 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::time::{Instant, sleep, timeout_at};
 
+#[cfg(feature = "client")]
+use super::access_logs::AccessLogs;
 use super::activity::Activity;
 use super::aside::{AsideError, AsideThreads};
 use super::auth::{self, Authenticator, ClientCertificate};
 use super::fault_body::{CutAfterBytes, FaultInjectingWatch};
 use super::flow::{self, InFlightLimits, Precedence};
-use super::impersonate::impersonate;
+use super::impersonate::ImpersonatingRequest;
 use super::observation::{Observation, SessionEnd};
 use super::request_body::{self, RequestBodyError};
 use super::request_class::{RequestClass, allotted_time, may_be_watch};
 use super::sessions::Sessions;
 use super::{FaultEndpoint, Handler, RequestLog, compress, cross_site, outbound};
 use crate::audit::AuditLog;
-use crate::engine::is_authorized;
+use crate::authorization::Forbidden;
+use crate::engine::is_authenticated;
 use crate::env::{self, Env};
 use crate::faults::framing::Framing;
 use crate::faults::subject::Subject;
@@ -60,6 +63,9 @@ pub(crate) struct ServerShared {
     pub(crate) faults: Faults,
     pub(crate) fault_endpoint: Option<FaultEndpoint>,
     pub(crate) request_log: RequestLog,
+    /// What users have used of the API, if it is recorded.
+    #[cfg(feature = "client")]
+    pub(crate) access_logs: Option<AccessLogs>,
     /// Limits the reports of slow requests, so that a client cannot fill the log.
     pub(crate) slow_requests: Mutex<LogThrottle>,
     pub(crate) metrics: Arc<Metrics>,
@@ -160,11 +166,11 @@ impl InProcess {
             return Ok(flow::shutting_down());
         }
         let authenticated = self.user(&parts, !body.is_end_stream()).inspect(|user| observation.authenticated(user));
-        let user = match authenticated.and_then(|user| impersonate(user, &mut parts.headers)) {
+        let user = match authenticated.and_then(|user| self.effective_user(user, &mut parts, observation)) {
             Ok(user) => user,
             Err(status) => return Ok(status_response_to(&parts.headers, &parts.uri, &status)),
         };
-        observation.authorized(&user);
+        observation.acts_as(&user);
         let faults = &self.shared.faults;
         // Parsing the subject has a cost. Watches need it for rules that are added later.
         let subject = (may_be_watch(&parts) || faults.any())
@@ -190,6 +196,14 @@ impl InProcess {
             RequestOutcome::Drop => return Err(ConnectionCut),
             RequestOutcome::Hang => std::future::pending::<()>().await,
             RequestOutcome::Handle | RequestOutcome::HandleThenDrop | RequestOutcome::ReadThenDrop => {}
+        }
+        let query = parts.uri.query();
+        match self.shared.handler.authorize_request(&user, observation.info(), query) {
+            Ok(reason) => observation.authorized(reason),
+            Err(Forbidden { reason, status }) => {
+                observation.forbidden(reason);
+                return Ok(forbidden_response(&parts, &status));
+            }
         }
         let deadline = Instant::now() + allotted_time(&parts.uri);
         let mut meter = BodyMeter::new(self.connection_memory().cloned());
@@ -225,7 +239,7 @@ impl InProcess {
             if seat.is_none() {
                 seat = self.shared.in_flight.admit(class, &self.flow(&request.user), &request.user).await?;
             }
-            if Metrics::is_scrape(&request.method, request.uri.path()) && is_authorized(&request.user) {
+            if Metrics::is_scrape(&request.method, request.uri.path()) {
                 let (store, expensive) = (self.shared.handler.store_facts(), self.shared.aside.stats());
                 return Ok(self.shared.metrics.response(&store, &expensive));
             }
@@ -319,7 +333,7 @@ impl InProcess {
                     && auth::is_health_probe(&parts.method, parts.uri.path());
                 match auth.authenticate(authorization, &peer.certificate, issued) {
                     Err(_) if probe => Ok(auth::anonymous()),
-                    Ok(user) if is_authorized(&user) => {
+                    Ok(user) if is_authenticated(&user) => {
                         peer.activity.authenticate();
                         Ok(user)
                     }
@@ -330,6 +344,19 @@ impl InProcess {
                 }
             }
         }
+    }
+
+    /// Returns the user that a request acts as.
+    fn effective_user(
+        &self,
+        user: User,
+        parts: &mut Parts,
+        observation: &Observation<'_>,
+    ) -> Result<User, Box<Status>> {
+        let handler = &self.shared.handler;
+        let query = parts.uri.query();
+        let request = ImpersonatingRequest { info: observation.info(), query, version: handler.version() };
+        request.effective_user(user, &mut parts.headers, &|access| handler.authorize(access))
     }
 
     /// Returns whether requests are refused because the server shuts down (APF-004).
@@ -520,6 +547,13 @@ impl std::fmt::Debug for InProcess {
 /// The rest of the request's body has not been read, so HTTP/1 cannot reuse the connection.
 fn closing(mut response: Response<Body>) -> Response<Body> {
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// Returns the response to a request that its user may not send.
+fn forbidden_response(parts: &Parts, status: &Status) -> Response<Body> {
+    let mut response = status_response_to(&parts.headers, &parts.uri, status);
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 

@@ -2,9 +2,9 @@
 
 use super::{KindStrategy, NameRule, SelectableField, UnknownField};
 use crate::engine::strategies::{
-    AccessReviewHooks, BindingHooks, BuiltinKind, CertificateSigningRequestHooks, DefinitionHooks, JobHooks, KindHooks,
-    NamespaceHooks, PodHooks, RulesReviewHooks, SelfSubjectReviewHooks, ServiceAccountHooks, ServiceHooks,
-    TokenReviewHooks, UnenforcedHooks,
+    AccessReviewHooks, BindingHooks, BuiltinKind, CertificateSigningRequestHooks, ClusterRoleHooks, DefinitionHooks,
+    JobHooks, KindHooks, NamespaceHooks, PodHooks, RoleBindingHooks, RoleHooks, RulesReviewHooks,
+    SelfSubjectReviewHooks, ServiceAccountHooks, ServiceHooks, TokenReviewHooks, UnenforcedHooks,
 };
 
 /// The rules of names (OBJ-10) other than the default, a DNS subdomain.
@@ -192,6 +192,10 @@ const HOOKS: &[(&str, &dyn KindHooks)] = &[
     ("jobs.batch", &JobHooks),
     ("certificatesigningrequests.certificates.k8s.io", &CertificateSigningRequestHooks),
     ("customresourcedefinitions.apiextensions.k8s.io", &DefinitionHooks),
+    ("roles.rbac.authorization.k8s.io", &RoleHooks),
+    ("rolebindings.rbac.authorization.k8s.io", &RoleBindingHooks),
+    ("clusterroles.rbac.authorization.k8s.io", &ClusterRoleHooks),
+    ("clusterrolebindings.rbac.authorization.k8s.io", &RoleBindingHooks),
     ("tokenreviews.authentication.k8s.io", &TokenReviewHooks),
     ("selfsubjectreviews.authentication.k8s.io", &SelfSubjectReviewHooks),
     ("subjectaccessreviews.authorization.k8s.io", &AccessReviewHooks),
@@ -205,10 +209,6 @@ const HOOKS: &[(&str, &dyn KindHooks)] = &[
 const UNENFORCED: &[&str] = &[
     "limitranges",
     "resourcequotas",
-    "roles.rbac.authorization.k8s.io",
-    "rolebindings.rbac.authorization.k8s.io",
-    "clusterroles.rbac.authorization.k8s.io",
-    "clusterrolebindings.rbac.authorization.k8s.io",
     "flowschemas.flowcontrol.apiserver.k8s.io",
     "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
     "apiservices.apiregistration.k8s.io",

@@ -47,6 +47,8 @@ pub struct Builder {
     pub(super) backup: Option<PathBuf>,
     pub(super) crd_dirs: Vec<PathBuf>,
     pub(crate) audit: AuditSettings,
+    #[cfg(feature = "client")]
+    pub(super) record_access: bool,
 }
 
 impl std::fmt::Debug for Builder {
@@ -80,6 +82,8 @@ impl Builder {
             backup: None,
             crd_dirs: Vec::new(),
             audit: AuditSettings::default(),
+            #[cfg(feature = "client")]
+            record_access: false,
         }
     }
 
@@ -337,7 +341,8 @@ impl Builder {
     }
 
     /// Starts with the objects of a fresh kube-apiserver: the Service `default/kubernetes` and its endpoints, flow schemas
-    /// and priority levels, priority classes, APIServices, the default ServiceCIDR and the configuration in kube-system.
+    /// and priority levels, priority classes, APIServices, ClusterRoles and their bindings, the default ServiceCIDR and the
+    /// configuration in kube-system.
     /// On by default. Without them a server starts with the initial namespaces only.
     ///
     /// A server on a [`Builder::data_dir`] or a [`Builder::restore_backup`] adds those that are missing and leaves the
@@ -352,6 +357,32 @@ impl Builder {
     /// uses the server.
     pub fn garbage_collector(mut self, timing: ControllerTiming) -> Self {
         self.settings.garbage_collector = timing;
+        self
+    }
+
+    /// Lets the Roles, ClusterRoles and bindings of the store decide what users may do. Off by default: every authenticated
+    /// user may do everything.
+    ///
+    /// Users in `system:masters` may do everything in any case, and [`ApiServer::service`], [`ApiServer::client`] and clients
+    /// of a server without credentials are such users. Others come from [`Builder::tokens`], from tokens of service accounts,
+    /// from [`InProcess::acting_as`](crate::InProcess::acting_as) and from impersonation. A write of a role or a binding governs
+    /// the next request.
+    pub fn rbac(mut self, enabled: bool) -> Self {
+        self.settings.rbac = enabled;
+        self
+    }
+
+    /// Records what each user uses of the API, for [`ApiServer::access_log`]. Off by default.
+    #[cfg(feature = "client")]
+    pub fn record_access(mut self, enabled: bool) -> Self {
+        self.record_access = enabled;
+        self
+    }
+
+    /// Sets when ClusterRoles with an `aggregationRule` get the rules of the roles that they gather. The default is
+    /// [`ControllerTiming::Immediate`]; [`ControllerTiming::Off`] leaves it to a kube-controller-manager.
+    pub fn role_aggregation(mut self, timing: ControllerTiming) -> Self {
+        self.settings.role_aggregation = timing;
         self
     }
 

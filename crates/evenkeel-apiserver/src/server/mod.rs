@@ -175,6 +175,31 @@ impl ApiServer {
         self.shared.request_log.snapshot()
     }
 
+    /// Returns what a user has used of the API since the start of a server with [`Builder::record_access`]: verbs, resources,
+    /// namespaces and names, of refused requests as well. Without it the log is empty. At most 1,024 users are recorded.
+    ///
+    /// The log gives the minimal roles, and checks existing ones ([`evenkeel_client::access`]):
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use evenkeel_apiserver::{ApiServer, User};
+    ///
+    /// let server = ApiServer::builder().record_access(true).start().await?;
+    /// let user = User { name: "shop".to_owned(), ..User::default() };
+    /// let service = server.service().acting_as(user);
+    /// // … run the program under test with this service, or with a token of that user …
+    /// for role in server.access_log("shop").rules().roles("shop-operator")? {
+    ///     println!("{role:#}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "client")]
+    pub fn access_log(&self, user: &str) -> evenkeel_client::access::AccessLog {
+        self.shared.access_logs.as_ref().map(|logs| logs.of(user)).unwrap_or_default()
+    }
+
     /// Returns the counters of connections.
     pub fn connections(&self) -> ConnectionCounts {
         self.listening.as_ref().map_or_else(ConnectionCounts::default, |listening| listening.counters.snapshot())

@@ -208,6 +208,8 @@ impl Builder {
             faults: Faults::new(Some(store), Some(Arc::clone(&self.clock))),
             fault_endpoint: fault_endpoint_token.as_ref().map(|token| FaultEndpoint::new(&token.0)),
             request_log: RequestLog::default(),
+            #[cfg(feature = "client")]
+            access_logs: self.record_access.then(Default::default),
             slow_requests: Mutex::new(LogThrottle::new(SLOW_INTERVAL)),
             sessions: Sessions::default(),
             memory: Arc::clone(&self.settings.memory),

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use evenkeel_apiserver::{ApiServer, Body, Builder, Env, InProcess};
+use evenkeel_apiserver::{ApiServer, Body, Builder, Env, InProcess, User};
 use http::{HeaderMap, Request};
 use http_body::Body as _;
 use http_body_util::{BodyExt, Full};
@@ -144,6 +144,12 @@ impl Api {
         Api { server, service }
     }
 
+    /// Returns a handle for requests of another user.
+    pub(crate) fn acting_as(&self, name: &str, groups: &[&str]) -> Handle {
+        let groups = groups.iter().map(|group| (*group).to_owned()).collect();
+        Handle(self.service.acting_as(User { name: name.to_owned(), groups, ..User::default() }))
+    }
+
     pub(crate) fn handle(&self) -> Handle {
         Handle(self.service.clone())
     }
@@ -238,6 +244,24 @@ impl Handle {
 
     pub(crate) async fn put(&self, path: &str, body: &Value) -> TestResponse {
         self.send("PUT", path, &[], body.to_string()).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> TestResponse {
+        self.send("POST", path, &[], body.to_string()).await
+    }
+
+    /// Sends a merge patch.
+    pub(crate) async fn patch(&self, path: &str, body: &Value) -> TestResponse {
+        self.send("PATCH", path, &[("content-type", MERGE)], body.to_string()).await
+    }
+
+    /// Sends a server-side apply; the path names the field manager.
+    pub(crate) async fn apply(&self, path: &str, intent: &Value) -> TestResponse {
+        self.send("PATCH", path, &[("content-type", APPLY)], intent.to_string()).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> TestResponse {
+        self.send("DELETE", path, &[], "").await
     }
 }
 

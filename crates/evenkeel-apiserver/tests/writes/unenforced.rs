@@ -6,7 +6,6 @@ use crate::api::{Api, MERGE};
 use crate::{CONFIG_MAPS, DEFINITIONS, config_map, widgets};
 
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
-const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const FLOW_CONTROL: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
 
 fn object(api_version: &str, kind: &str, rest: Value) -> Value {
@@ -19,9 +18,7 @@ fn object(api_version: &str, kind: &str, rest: Value) -> Value {
 async fn writes_of_unenforced_kinds_carry_a_warning() {
     let api = Api::start().await;
     let admission = "admissionregistration.k8s.io/v1";
-    let rbac = "rbac.authorization.k8s.io/v1";
     let flow_control = "flowcontrol.apiserver.k8s.io/v1";
-    let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "a"});
     let cases = [
         (
             format!("{ADMISSION}/validatingwebhookconfigurations"),
@@ -48,8 +45,6 @@ async fn writes_of_unenforced_kinds_carry_a_warning() {
             "/api/v1/namespaces/default/limitranges".to_owned(),
             object("v1", "LimitRange", json!({"spec": {"limits": []}})),
         ),
-        (format!("{RBAC}/clusterroles"), object(rbac, "ClusterRole", json!({"rules": []}))),
-        (format!("{RBAC}/clusterrolebindings"), object(rbac, "ClusterRoleBinding", json!({"roleRef": role}))),
         (
             format!("{FLOW_CONTROL}/prioritylevelconfigurations"),
             object(flow_control, "PriorityLevelConfiguration", json!({"spec": {"type": "Exempt"}})),

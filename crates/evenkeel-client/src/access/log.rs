@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::request::{Access, AccessTarget};
 use super::rules::RbacRules;
+use crate::rest::Query;
 
 /// The number of different uses that are kept.
 const CAPACITY: usize = 65_536;
@@ -43,6 +44,21 @@ impl AccessLog {
         } else {
             self.accesses.insert(access);
         }
+    }
+
+    /// Adds a request that a server received: its method, its path with the query, and the code of its response, if it got one.
+    /// A request that created its object, by an update or an apply, adds that use as well.
+    pub fn add_request(&mut self, method: &http::Method, uri: &str, code: Option<u16>) {
+        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+        let mut parameters = Query::new();
+        parameters.add_encoded(query);
+        let watches = parameters.get("watch").is_some_and(|value| !value.eq_ignore_ascii_case("false") && value != "0");
+        let access = Access::of_request(method, path, &parameters, watches);
+        self.extend(access.also_needs());
+        if code == Some(201) {
+            self.extend(access.if_created());
+        }
+        self.add(access);
     }
 
     /// Returns the uses, in a fixed order.

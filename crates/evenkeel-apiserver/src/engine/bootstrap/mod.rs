@@ -9,6 +9,7 @@
 mod api_services;
 mod flow_control;
 mod kubernetes_service;
+mod rbac_policy;
 mod system;
 
 use std::net::SocketAddr;
@@ -74,9 +75,15 @@ static SHARED: LazyLock<Vec<BootstrapObject>> = LazyLock::new(|| {
 
 impl BootstrapObject {
     /// Renders an object as a create stores it. Returns `None` for a kind that is not served.
-    fn new(mut new: Value) -> Option<Self> {
+    fn new(new: Value) -> Option<Self> {
         let registry = Registry::builtin();
-        let resource = resource_of(&registry, &new)?;
+        let (new, managed) = Self::created(&registry, new)?;
+        Self::rendered(&registry, &new, managed.as_deref())
+    }
+
+    /// Completes an object as a create does. Returns its managedFields as JSON.
+    fn created(registry: &Registry, mut new: Value) -> Option<(Value, Option<Vec<u8>>)> {
+        let resource = resource_of(registry, &new)?;
         kinds::default_object(&resource.group, &resource.version, &resource.kind, &mut new);
         let status = new.as_object_mut().and_then(|fields| fields.remove("status"));
         let managed = field_ownership::first_managed_fields(
@@ -100,9 +107,14 @@ impl BootstrapObject {
         if resource.strategy.tracks_generation && resource.strategy.hooks.has_first_generation(resource) {
             metadata.insert("generation".into(), 1.into());
         }
+        Some((new, managed))
+    }
+
+    fn rendered(registry: &Registry, new: &Value, managed: Option<&[u8]>) -> Option<Self> {
+        let resource = resource_of(registry, new)?;
         Some(BootstrapObject {
-            key: target::key(namespace_of(&new), object::text(&new, "name")),
-            template: Template::new(&new, managed.as_deref(), object::facts(resource, &new), USUAL_REVISION),
+            key: target::key(namespace_of(new), object::text(new, "name")),
+            template: Template::new(new, managed, object::facts(resource, new), USUAL_REVISION),
             storage: Arc::clone(&resource.storage),
         })
     }
@@ -136,6 +148,7 @@ impl ApiEngine {
             self.add_missing(&*INITIAL_NAMESPACES);
         }
         self.add_missing(&*SHARED);
+        self.add_rbac_policy();
         let own = kubernetes_service::endpoints(facts).chain(system::config_maps(facts, self.env.wall()));
         self.add_missing(&own.filter_map(BootstrapObject::new).collect::<Vec<_>>());
         if self.is_kubernetes_address_free() {
@@ -146,6 +159,7 @@ impl ApiEngine {
         if self.origin == StoreOrigin::Storage {
             self.update_endpoints(facts);
             self.update_client_authority(facts);
+            self.reconcile_policy();
         }
         if self.settings.service_accounts != ControllerTiming::Off {
             self.add_missing(&*INITIAL_ACCOUNTS);

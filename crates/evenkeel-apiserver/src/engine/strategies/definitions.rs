@@ -48,7 +48,7 @@ impl KindHooks for DefinitionHooks {
         Ok(crd::admit::update(new, old))
     }
 
-    fn warnings(&self, _: &Resource, record: &Record) -> Vec<String> {
+    fn warnings(&self, _: &ApiEngine, _: &Resource, record: &Record) -> Vec<String> {
         let definition = record.value();
         let mut warnings = crd::admit::warnings(&definition);
         if definition.pointer("/spec/conversion/strategy").and_then(Value::as_str) == Some("Webhook") {

@@ -3,12 +3,14 @@
 //! The registry finds the hooks of a kind by its store (`registry/strategy.rs`). Built-in kinds without an entry there
 //! use [`BuiltinKind`]; custom resources use [`CustomResourceHooks`].
 
+mod access_reviews;
 mod certificates;
 mod custom;
 mod definitions;
 mod jobs;
 mod namespaces;
 mod pods;
+mod rbac;
 mod reviews;
 mod service_accounts;
 mod services;
@@ -22,18 +24,21 @@ use evenkeel_core::Status;
 use jiff::Timestamp;
 use serde_json::Value;
 
+pub(crate) use access_reviews::{AccessReviewHooks, RulesReviewHooks};
 pub(crate) use certificates::CertificateSigningRequestHooks;
 pub(crate) use custom::CustomResourceHooks;
 pub(crate) use definitions::DefinitionHooks;
 pub(crate) use jobs::JobHooks;
 pub(crate) use namespaces::NamespaceHooks;
 pub(crate) use pods::{BindingHooks, PodHooks};
-pub(crate) use reviews::{AccessReviewHooks, RulesReviewHooks, SelfSubjectReviewHooks, TokenReviewHooks, user_info};
+pub(crate) use rbac::{ClusterRoleHooks, RoleBindingHooks, RoleHooks};
+pub(crate) use reviews::{SelfSubjectReviewHooks, TokenReviewHooks, user_info};
 pub(crate) use service_accounts::ServiceAccountHooks;
 pub(crate) use services::ServiceHooks;
 pub(crate) use unenforced::UnenforcedHooks;
 
 use super::ApiEngine;
+use super::admission::AdmissionWrite;
 use super::options::DeleteOptions;
 use super::request::ResourceRequest;
 use super::request_error::RequestError;
@@ -80,6 +85,17 @@ pub(crate) trait KindHooks: Debug + Sync {
     /// Refuses a create. Runs before anything is prepared, and again at the commit, while no namespace or definition starts
     /// its deletion.
     fn check_create(&self, _engine: &ApiEngine, _resource: &Resource, _name: &str) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Refuses a write that the permissions of its user do not cover, beyond those of the request. Runs when the first half of
+    /// admission has made the new object.
+    fn authorize_write(
+        &self,
+        _engine: &ApiEngine,
+        _write: &AdmissionWrite<'_>,
+        _new: &Value,
+    ) -> Result<(), RequestError> {
         Ok(())
     }
 
@@ -136,7 +152,7 @@ pub(crate) trait KindHooks: Debug + Sync {
     }
 
     /// Returns the warnings that the response to a write carries.
-    fn warnings(&self, _resource: &Resource, _record: &Record) -> Vec<String> {
+    fn warnings(&self, _engine: &ApiEngine, _resource: &Resource, _record: &Record) -> Vec<String> {
         Vec::new()
     }
 
@@ -188,6 +204,8 @@ pub(crate) trait KindHooks: Debug + Sync {
 pub(crate) enum CreateAnswer {
     /// The sent object with this status.
     Status(Value),
+    /// This object.
+    Object(Value),
     /// A Status of success.
     Success,
 }

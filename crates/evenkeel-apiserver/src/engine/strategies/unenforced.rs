@@ -1,6 +1,7 @@
 //! Kinds whose objects would change what this server does, and do not yet.
 
 use super::KindHooks;
+use crate::engine::ApiEngine;
 use crate::registry::Resource;
 use crate::store::Record;
 
@@ -9,7 +10,7 @@ use crate::store::Record;
 pub(crate) struct UnenforcedHooks;
 
 impl KindHooks for UnenforcedHooks {
-    fn warnings(&self, resource: &Resource, _: &Record) -> Vec<String> {
+    fn warnings(&self, _: &ApiEngine, resource: &Resource, _: &Record) -> Vec<String> {
         vec![format!("evenkeel: {} is stored but not enforced", resource.kind)]
     }
 }

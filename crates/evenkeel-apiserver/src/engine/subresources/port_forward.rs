@@ -24,6 +24,7 @@ impl ApiEngine {
         request: &ResourceRequest<'_>,
     ) -> Result<HandlerOutcome, RequestError> {
         let target = request.target(WriteScope::Main);
+        self.check_opens_session(request)?;
         refuse_dry_run(request.query)?;
         let Some(handler) = self.settings.processes.ports.clone() else { return Err(unsupported(request).into()) };
         let Some(record) = self.store.get(&target.resource.storage, &target.key()) else {

@@ -35,6 +35,7 @@ impl ApiEngine {
         command: Vec<String>,
     ) -> Result<HandlerOutcome, RequestError> {
         let (target, query) = (request.target(WriteScope::Main), request.query);
+        self.check_opens_session(request)?;
         refuse_dry_run(query)?;
         let Some(handler) = handler.cloned() else { return Err(unsupported(request).into()) };
         let Some(record) = self.store.get(&target.resource.storage, &target.key()) else {

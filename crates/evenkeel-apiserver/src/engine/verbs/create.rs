@@ -54,11 +54,10 @@ impl ApiEngine {
         match hooks.answer_create(self, request, &new, writer)? {
             None => {}
             Some(CreateAnswer::Success) => return Ok(HandlerOutcome::Response(response::created(request))),
+            Some(CreateAnswer::Object(object)) => return answered(object, &view),
             Some(CreateAnswer::Status(status)) => {
                 new["status"] = status;
-                let body = view::encode(view::render(new), view.representation)?;
-                let response = response::with_code(StatusCode::CREATED, view.representation, body);
-                return Ok(HandlerOutcome::Response(response));
+                return answered(new, &view);
             }
         }
         hooks.set_requester(&mut new, &request.http.user);
@@ -82,7 +81,7 @@ impl ApiEngine {
         let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
         let mut response = response::with_code(code, view.representation, body);
         response::warn(&mut response, &written.warnings);
-        response::warn(&mut response, &view.resource.strategy.hooks.warnings(&view.resource, &written.record));
+        response::warn(&mut response, &view.resource.strategy.hooks.warnings(self, &view.resource, &written.record));
         Ok(HandlerOutcome::Response(response))
     }
 
@@ -115,6 +114,7 @@ impl ApiEngine {
                 dry_run: writer.options.dry_run,
             };
             self.mutate(&write, &mut new, &mut warnings)?;
+            resource.strategy.hooks.authorize_write(self, &write, &new)?;
         }
         let env = self.env_of(writer);
         wipe_system_metadata(&mut new);
@@ -151,6 +151,9 @@ impl ApiEngine {
             return Err(target.invalid(&errors).into());
         }
         if let Some(request) = writer.request {
+            if request.method != http::Method::POST {
+                self.check_also_creates(request)?;
+            }
             let write = AdmissionWrite {
                 operation: Operation::Create,
                 target,
@@ -231,6 +234,12 @@ impl ApiEngine {
         }
         Ok(())
     }
+}
+
+/// Returns the response to a create that stores nothing.
+fn answered(object: Value, view: &View) -> Result<HandlerOutcome, RequestError> {
+    let body = view::encode(view::render(object), view.representation)?;
+    Ok(HandlerOutcome::Response(response::with_code(StatusCode::CREATED, view.representation, body)))
 }
 
 /// Removes the metadata that only the server sets.

@@ -139,6 +139,7 @@ impl ApiEngine {
         });
         if let Some(write) = &admission {
             self.mutate(write, &mut new, &mut warnings)?;
+            hooks.authorize_write(self, write, &new)?;
         }
         let mut errors = Vec::new();
         if target.scope == WriteScope::Main {
