@@ -15,7 +15,6 @@ mod defaults;
 mod formats;
 pub(crate) mod json;
 pub(crate) mod path;
-mod pattern;
 mod properties;
 mod prune;
 mod structural;
@@ -36,8 +35,8 @@ use properties::Properties;
 
 pub(crate) use decode::DecodeFault;
 pub(crate) use defaults::DefaultsTooLarge;
+pub(crate) use evenkeel_cel::regexp::{MAX_DEFINITION_PATTERN_BYTES, MAX_PATTERN_BYTES, PatternFault, pattern_bytes};
 pub(crate) use evenkeel_core::formats::is_known as is_known_format;
-pub(crate) use pattern::{MAX_DEFINITION_PATTERN_BYTES, MAX_PATTERN_BYTES, PatternFault, pattern_bytes};
 pub(crate) use structural::SchemaFault;
 
 /// The nesting limit of values and schemas. Deeper ones are rejected, or skipped by passes that return no errors.

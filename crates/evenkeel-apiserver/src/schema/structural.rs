@@ -3,10 +3,10 @@
 use serde_json::{Map, Value};
 
 use super::builtin::{list, strings};
-use super::pattern::Pattern;
 use super::validate::UNINDEXED_CHOICES;
 use super::{Form, MAX_DEPTH, Schema, SchemaNode};
 use crate::limits::json_size;
+use evenkeel_cel::regexp::Pattern;
 
 /// Why a schema cannot be compiled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -72,12 +72,14 @@ impl Budget {
 /// The errors of a pass, up to the limit, and the budget that all passes share.
 struct Report<'b> {
     errors: Vec<FieldError>,
+    /// How many values were checked. The alternative with the most is the closest.
+    checked: usize,
     budget: &'b Budget,
 }
 
 impl<'b> Report<'b> {
     fn new(budget: &'b Budget) -> Self {
-        Report { errors: Vec::new(), budget }
+        Report { errors: Vec::new(), checked: 0, budget }
     }
 
     /// Returns an empty report on the same budget.
@@ -92,6 +94,7 @@ impl<'b> Report<'b> {
     }
 
     fn extend(&mut self, other: Report<'_>) {
+        self.checked += other.checked;
         other.errors.into_iter().for_each(|error| self.push(error));
     }
 
@@ -133,6 +136,7 @@ fn keywords(
         ));
         return;
     }
+    errors.checked += 1;
     check_type(node, value, path, errors);
     if value.is_null() {
         check_choices(node, value, path, errors);
@@ -256,8 +260,8 @@ fn check_string(rules: &Rules, text: &str, value: &Value, path: &Path, errors: &
     if let Some(pattern) = &rules.pattern {
         let fault = match pattern.compiled() {
             Ok(compiled) if !errors.charge(compiled.cost(text)) || compiled.is_match(text) => None,
-            Ok(_) => Some(pattern.source.to_string()),
-            Err(fault) => Some(format!("{}, but pattern is invalid: {fault}", pattern.source)),
+            Ok(_) => Some(pattern.source().to_owned()),
+            Err(fault) => Some(format!("{}, but pattern is invalid: {fault}", pattern.source())),
         };
         if let Some(fault) = fault {
             let detail = format!("{} in body should match '{fault}'", path.as_str());
@@ -440,7 +444,7 @@ fn alternatives<'b>(
         keywords(schema.node(), value, old, path, depth + 1, &mut faults);
         if faults.is_empty() {
             fitting += 1;
-        } else if closest.as_ref().is_none_or(|known| faults.len() < known.len()) {
+        } else if closest.as_ref().is_none_or(|known| faults.checked > known.checked) {
             closest = Some(faults);
         }
         if report.budget.is_spent() {

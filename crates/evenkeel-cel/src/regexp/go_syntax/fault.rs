@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Why a pattern is invalid, worded like Go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PatternFault {
+pub struct PatternFault {
     kind: PatternFaultKind,
     /// The offending part of the pattern.
     part: String,
@@ -12,7 +12,7 @@ pub(crate) struct PatternFault {
 
 /// The errors of Go's parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::schema::pattern) enum PatternFaultKind {
+pub(in crate::regexp) enum PatternFaultKind {
     CharRange,
     Escape,
     NamedCapture,
@@ -33,17 +33,18 @@ pub(in crate::schema::pattern) enum PatternFaultKind {
 const MAX_SHOWN: usize = 1 << 10;
 
 impl PatternFault {
-    pub(in crate::schema::pattern) fn new(kind: PatternFaultKind, part: &str) -> Self {
+    pub(in crate::regexp) fn new(kind: PatternFaultKind, part: &str) -> Self {
         let end = (0..=part.len().min(MAX_SHOWN)).rev().find(|end| part.is_char_boundary(*end)).unwrap_or(0);
         PatternFault { kind, part: part.get(..end).unwrap_or_default().to_owned() }
     }
 
     /// Returns the error for patterns that together exceed a limit.
-    pub(crate) fn too_large(pattern: &str) -> Self {
+    pub fn too_large(pattern: &str) -> Self {
         PatternFault::new(PatternFaultKind::TooLarge, pattern)
     }
 
-    pub(crate) fn is_too_large(&self) -> bool {
+    /// Returns whether the pattern needs too much memory.
+    pub fn is_too_large(&self) -> bool {
         matches!(self.kind, PatternFaultKind::TooLarge)
     }
 }

@@ -1,7 +1,7 @@
-//! The regular expressions of schemas, with the syntax and the meaning of Go's `regexp` package (CRD-8).
+//! Regular expressions with the syntax and the meaning of Go's `regexp` package, for schemas and expressions.
 //!
 //! [`go_syntax`] translates a pattern; `regex-automata` compiles and matches it, in linear time. The compiled patterns of
-//! all schemas of the process share one cache with a limit in bytes, and equal patterns are compiled once. The scratch
+//! the process share one cache with a limit in bytes, and equal patterns are compiled once. The scratch
 //! memory of matching belongs to the thread, not to the pattern.
 
 mod go_syntax;
@@ -17,14 +17,14 @@ use regex_automata::Input;
 use regex_automata::meta::{self, Cache, Regex};
 use regex_automata::util::syntax;
 
-pub(crate) use go_syntax::PatternFault;
+pub use go_syntax::PatternFault;
 use go_syntax::{MAX_NESTING, PatternFaultKind, translate};
 
 /// The memory limit of one compiled pattern.
-pub(crate) const MAX_PATTERN_BYTES: usize = 10 << 20;
+pub const MAX_PATTERN_BYTES: usize = 10 << 20;
 
 /// The memory limit of all distinct patterns of one definition.
-pub(crate) const MAX_DEFINITION_PATTERN_BYTES: usize = 16 << 20;
+pub const MAX_DEFINITION_PATTERN_BYTES: usize = 16 << 20;
 
 /// The memory limit of the compiled patterns of the process. Patterns beyond it are compiled again when they are used.
 const MAX_CACHED_BYTES: usize = 32 << 20;
@@ -43,29 +43,35 @@ const MAX_SCRATCH_BYTES: usize = 512 << 10;
 
 /// A pattern of a schema. Compiled on use.
 #[derive(Debug)]
-pub(super) struct Pattern {
-    pub(super) source: Box<str>,
+pub struct Pattern {
+    source: Box<str>,
 }
 
 impl Pattern {
-    pub(super) fn new(source: Box<str>) -> Self {
+    /// Returns a pattern that is not compiled yet.
+    pub fn new(source: Box<str>) -> Self {
         Pattern { source }
     }
 
+    /// Returns the source.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
     /// Returns the compiled pattern, or why it is invalid.
-    pub(super) fn compiled(&self) -> Result<Arc<CompiledPattern>, PatternFault> {
+    pub fn compiled(&self) -> Result<Arc<CompiledPattern>, PatternFault> {
         compiled(&self.source)
     }
 }
 
 /// Compiles a pattern within limits and returns the memory that it needs.
-pub(crate) fn pattern_bytes(source: &str) -> Result<usize, PatternFault> {
+pub fn pattern_bytes(source: &str) -> Result<usize, PatternFault> {
     compiled(source).map(|pattern| pattern.bytes)
 }
 
 /// A pattern in the cache.
 #[derive(Debug)]
-pub(super) struct CompiledPattern {
+pub struct CompiledPattern {
     regex: Regex,
     bytes: usize,
     /// Identifies the scratch memory of the pattern.
@@ -95,11 +101,12 @@ impl CompiledPattern {
 
     /// Returns the work of matching a text, in checks of a validation. In the worst case a search visits all states of the
     /// pattern at each byte.
-    pub(super) fn cost(&self, text: &str) -> usize {
+    pub fn cost(&self, text: &str) -> usize {
         text.len().saturating_mul(self.bytes) / WORK_PER_CHECK
     }
 
-    pub(super) fn is_match(&self, text: &str) -> bool {
+    /// Returns whether a text matches.
+    pub fn is_match(&self, text: &str) -> bool {
         thread_local! {
             static SCRATCH: RefCell<Vec<(u64, Cache)>> = const { RefCell::new(Vec::new()) };
         }
@@ -117,6 +124,11 @@ impl CompiledPattern {
             }
             matched
         })
+    }
+
+    /// Returns the first matches in a text, up to a limit.
+    pub fn find_all<'t>(&self, text: &'t str, limit: usize) -> Vec<&'t str> {
+        self.regex.find_iter(text).take(limit).filter_map(|found| text.get(found.range())).collect()
     }
 }
 
@@ -159,7 +171,8 @@ fn cache() -> MutexGuard<'static, PatternCache> {
     CACHE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn compiled(source: &str) -> Result<Arc<CompiledPattern>, PatternFault> {
+/// Returns a compiled pattern, from the cache if it is there.
+pub fn compiled(source: &str) -> Result<Arc<CompiledPattern>, PatternFault> {
     if let Some(pattern) = cache().get(source) {
         return Ok(pattern);
     }

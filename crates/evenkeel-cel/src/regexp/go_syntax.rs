@@ -11,7 +11,7 @@ mod fault;
 
 use class::{is_posix_class, perl_class, push_range, unicode_class};
 use escape::character_escape;
-pub(crate) use fault::PatternFault;
+pub use fault::PatternFault;
 pub(super) use fault::PatternFaultKind;
 use fault::PatternFaultKind as Kind;
 
