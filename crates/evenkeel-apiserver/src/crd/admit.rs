@@ -1,13 +1,13 @@
 //! Admission of definitions: defaults, validation, and the maintenance of `status.storedVersions` (CRD-1, CRD-14).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::{Map, Value, json};
 
 use super::conditions::{approval_fault, is_established};
 use super::names::{label_fault, subdomain_fault};
 use super::patterns::Patterns;
-use super::{at, flag, list, structure, text, texts};
+use super::{at, flag, list, rules, structure, text, texts};
 use crate::field::FieldError;
 use crate::schema::{MAX_DEPTH, is_known_format};
 
@@ -22,7 +22,7 @@ pub(crate) fn create(definition: &mut Value) -> Vec<FieldError> {
     }
     keep_stored_versions(definition);
     let mut errors = check_name(definition);
-    check_spec(definition, &mut errors);
+    check_spec(definition, &HashSet::new(), &mut errors);
     check_approval(definition, None, &mut errors);
     errors
 }
@@ -37,7 +37,13 @@ pub(crate) fn update(definition: &mut Value, old: &Value) -> Vec<FieldError> {
     }
     keep_stored_versions(definition);
     let mut errors = Vec::new();
-    check_spec(definition, &mut errors);
+    let mut stored = HashSet::new();
+    for version in list(old, &["spec", "versions"]) {
+        if let Some(schema) = at(version, &["schema", "openAPIV3Schema"]) {
+            rules::check::expressions(schema, &mut stored);
+        }
+    }
+    check_spec(definition, &stored, &mut errors);
     let mut frozen: Vec<&[&str]> = Vec::new();
     if is_established(old) {
         frozen.extend([&["spec", "scope"][..], &["spec", "names", "kind"]]);
@@ -54,8 +60,7 @@ pub(crate) fn update(definition: &mut Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Returns the warnings for the client: formats that the server does not check (CRD-8), and rules that it does not
-/// evaluate.
+/// Returns the warnings for the client: formats that the server does not check (CRD-8).
 pub(crate) fn warnings(definition: &Value) -> Vec<String> {
     let mut found = BTreeSet::new();
     for version in list(definition, &["spec", "versions"]) {
@@ -73,9 +78,6 @@ fn schema_warnings(schema: &Value, depth: usize, found: &mut BTreeSet<String>) {
     let format = text(schema, &["format"]);
     if !format.is_empty() && !is_known_format(format) {
         found.insert(format!("unrecognized format {format:?}"));
-    }
-    if !list(schema, &["x-kubernetes-validations"]).is_empty() {
-        found.insert("x-kubernetes-validations are stored, but this server does not evaluate them".to_owned());
     }
     let single = ["items", "additionalProperties", "not"].map(|key| schema.get(key));
     let lists = ["allOf", "anyOf", "oneOf"].map(|key| list(schema, &[key]));
@@ -186,7 +188,8 @@ fn check_approval(definition: &Value, old: Option<&Value>, errors: &mut Vec<Fiel
     });
 }
 
-fn check_spec(definition: &Value, errors: &mut Vec<FieldError>) {
+/// `stored` are the expressions of the definition that is replaced.
+fn check_spec(definition: &Value, stored: &HashSet<&str>, errors: &mut Vec<FieldError>) {
     let spec = definition.get("spec").unwrap_or(&Value::Null);
     let group = text(spec, &["group"]);
     if group.is_empty() {
@@ -203,7 +206,7 @@ fn check_spec(definition: &Value, errors: &mut Vec<FieldError>) {
                       spec.versions[*].schema instead";
         errors.push(FieldError::invalid("spec.preserveUnknownFields", &Value::from(true), detail));
     }
-    check_versions(spec, errors);
+    check_versions(spec, stored, errors);
     for name in ["plural", "singular", "kind", "listKind"] {
         if text(spec, &["names", name]).is_empty() {
             errors.push(FieldError::required(format!("spec.names.{name}"), ""));
@@ -221,7 +224,7 @@ fn one_of(value: &str, place: &str, known: &[&str], errors: &mut Vec<FieldError>
     }
 }
 
-fn check_versions(spec: &Value, errors: &mut Vec<FieldError>) {
+fn check_versions(spec: &Value, stored: &HashSet<&str>, errors: &mut Vec<FieldError>) {
     let versions = list(spec, &["versions"]);
     if versions.is_empty() {
         errors.push(FieldError::required("spec.versions", ""));
@@ -233,9 +236,16 @@ fn check_versions(spec: &Value, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::required(place, ""));
         }
     }
+    let schema_of = |version| at(version, &["schema", "openAPIV3Schema"]).filter(|schema| !schema.is_null());
+    // Errors name the schema that all versions share as upstream's internal version does (CEL-027).
+    let shared = versions.first().and_then(schema_of).is_some()
+        && versions.iter().all(|version| schema_of(version) == versions.first().and_then(schema_of));
     let mut names = BTreeSet::new();
     let mut unique = true;
     let mut patterns = Patterns::default();
+    if let Some(version) = versions.first().filter(|_| shared) {
+        check_schema(version, "spec.validation.openAPIV3Schema", &mut patterns, stored, errors);
+    }
     for (index, version) in versions.iter().enumerate() {
         let name = text(version, &["name"]);
         unique &= names.insert(name);
@@ -243,7 +253,10 @@ fn check_versions(spec: &Value, errors: &mut Vec<FieldError>) {
         if let Some(fault) = label_fault(name) {
             errors.push(FieldError::invalid(format!("{place}.name"), &Value::from(name), fault));
         }
-        check_version(version, &place, &mut patterns, errors);
+        if !shared {
+            check_schema(version, &format!("{place}.schema.openAPIV3Schema"), &mut patterns, stored, errors);
+        }
+        check_version(version, &place, errors);
     }
     let value = Value::from(versions);
     if !unique {
@@ -256,7 +269,22 @@ fn check_versions(spec: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_version<'a>(version: &'a Value, place: &str, patterns: &mut Patterns<'a>, errors: &mut Vec<FieldError>) {
+fn check_schema<'a>(
+    version: &'a Value,
+    place: &str,
+    patterns: &mut Patterns<'a>,
+    stored: &HashSet<&str>,
+    errors: &mut Vec<FieldError>,
+) {
+    if let Some(schema) = at(version, &["schema", "openAPIV3Schema"]).filter(|schema| !schema.is_null()) {
+        let has_status = at(version, &["subresources", "status"]).is_some();
+        let mut found = structure::check(schema, place, has_status, patterns);
+        found.extend(rules::check::check(schema, place, &found, stored));
+        errors.append(&mut found);
+    }
+}
+
+fn check_version(version: &Value, place: &str, errors: &mut Vec<FieldError>) {
     if let Some(warning) = at(version, &["deprecationWarning"]).and_then(Value::as_str) {
         let fault = if !flag(version, &["deprecated"]) {
             Some("can only be set for deprecated versions")
@@ -275,11 +303,6 @@ fn check_version<'a>(version: &'a Value, place: &str, patterns: &mut Patterns<'a
         }
     }
     let schema = at(version, &["schema", "openAPIV3Schema"]).filter(|schema| !schema.is_null());
-    if let Some(schema) = schema {
-        let has_status = at(version, &["subresources", "status"]).is_some();
-        let place = format!("{place}.schema.openAPIV3Schema");
-        errors.extend(structure::check(schema, &place, has_status, patterns));
-    }
     if let Some(scale) = at(version, &["subresources", "scale"]) {
         check_scale(scale, &format!("{place}.subresources.scale"), errors);
     }

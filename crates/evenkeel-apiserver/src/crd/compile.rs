@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::conditions::is_true;
+use super::rules::{self, RuleTree};
 use super::{at, flag, list, text, texts};
 use crate::registry::{
     CustomFacts, KindStrategy, NameRule, PrinterColumn, Resource, ScalePaths, SchemaHandle, SelectableField,
@@ -52,7 +53,8 @@ fn memory_of_version(version: &Value) -> usize {
             _ => 0,
         }
     }
-    version.get("schema").map_or(0, values).saturating_mul(SCHEMA_VALUE)
+    let rules = at(version, &["schema", "openAPIV3Schema"]).map_or(0, rules::memory_of);
+    version.get("schema").map_or(0, values).saturating_mul(SCHEMA_VALUE).saturating_add(rules)
 }
 
 fn versions<'a>(
@@ -96,6 +98,7 @@ fn resource(definition: &Value, version: &Value) -> Result<Resource, CompileFaul
         terminating,
         schema_stamp: at(definition, &["metadata", "generation"]).and_then(Value::as_u64).unwrap_or(0),
         memory: memory_of_version(version),
+        rules: RuleTree::compile(&open_api, true),
         published_schema: publish(open_api, &group, version_name, &kind),
     };
     Ok(Resource {

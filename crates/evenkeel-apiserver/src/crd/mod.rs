@@ -10,6 +10,7 @@ pub(crate) mod conditions;
 mod keywords;
 mod names;
 mod patterns;
+pub(crate) mod rules;
 mod structure;
 
 #[cfg(test)]

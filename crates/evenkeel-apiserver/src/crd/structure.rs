@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::patterns::Patterns;
+use super::rules::RuleTree;
 use super::{flag, keywords, list, text};
 use crate::field::FieldError;
 use crate::schema::Schema;
@@ -326,7 +327,12 @@ fn defaults(schema: &Value, path: &mut Path, errors: &mut Vec<FieldError>) {
             if !compiled.prune(&mut pruned).is_empty() {
                 errors.push(FieldError::invalid(&*place, default, "must not have unknown fields"));
             }
-            errors.extend(compiled.validate(default).into_iter().map(|mut error| {
+            let mut found = compiled.validate(default);
+            if let Some(rules) = RuleTree::compile(schema, flag(schema, &["x-kubernetes-embedded-resource"])) {
+                let findings = rules.validate(default, None, &found);
+                found.extend(findings.errors);
+            }
+            errors.extend(found.into_iter().map(|mut error| {
                 error.field = match error.field.as_str() {
                     "<nil>" => place.clone(),
                     inner => format!("{place}.{inner}"),

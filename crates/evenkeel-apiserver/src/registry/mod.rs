@@ -169,8 +169,10 @@ pub(crate) struct CustomFacts {
     pub(crate) terminating: bool,
     /// Changes with the definition: objects with another stamp were written under another schema.
     pub(crate) schema_stamp: u64,
-    /// An estimate of the memory of the compiled and the published schema.
+    /// An estimate of the memory of the compiled and the published schema, and of the rules.
     pub(crate) memory: usize,
+    /// The rules of the schema, if it has any.
+    pub(crate) rules: Option<crate::crd::rules::RuleTree>,
     /// The schema as published, for OpenAPI.
     pub(crate) published_schema: serde_json::Value,
 }

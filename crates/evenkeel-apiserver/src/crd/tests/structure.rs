@@ -6,7 +6,7 @@ use crate::crd::admit;
 /// Returns the errors of admission for a schema of `spec`, without the common prefix of the paths.
 fn schema_faults(schema: Value) -> Vec<String> {
     let pointer = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
-    let prefix = "spec.versions[0].schema.openAPIV3Schema.properties[spec]";
+    let prefix = "spec.validation.openAPIV3Schema.properties[spec]";
     refused(pointer, schema).into_iter().map(|text| text.replace(&format!("{prefix}."), "")).collect()
 }
 
@@ -25,9 +25,9 @@ fn crd_5_types_are_required() {
     assert_eq!(
         refused("/spec/versions/0/schema/openAPIV3Schema", json!({"type": "string"})),
         [
-            "spec.versions[0].schema.openAPIV3Schema.type: Invalid value: \"string\": only \"object\" is allowed as the \
+            "spec.validation.openAPIV3Schema.type: Invalid value: \"string\": only \"object\" is allowed as the \
              type at the root of the schema if the status subresource is enabled",
-            "spec.versions[0].schema.openAPIV3Schema.type: Invalid value: \"string\": must be object at the root",
+            "spec.validation.openAPIV3Schema.type: Invalid value: \"string\": must be object at the root",
         ]
     );
     assert_eq!(
@@ -62,13 +62,13 @@ fn crd_5_nothing_structural_inside_junctors() {
             "not": {"properties": {"x": {"minimum": 1}}}})
         ),
         [
-            "spec.versions[0].schema.openAPIV3Schema: Invalid value: {\"not\":{\"properties\":{\"x\":{\"minimum\":1}}},\
+            "spec.validation.openAPIV3Schema: Invalid value: {\"not\":{\"properties\":{\"x\":{\"minimum\":1}}},\
           \"properties\":{},\"type\":\"object\",\"x-kubernetes-preserve-unknown-fields\":true}: only [Description Type \
           Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems \
           UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations] \
           fields are allowed at the root of the schema if the status subresource is enabled",
-            "spec.versions[0].schema.openAPIV3Schema.properties[x]: Required value: because it is defined in \
-          spec.versions[0].schema.openAPIV3Schema.not.properties[x]"
+            "spec.validation.openAPIV3Schema.properties[x]: Required value: because it is defined in \
+          spec.validation.openAPIV3Schema.not.properties[x]"
         ]
     );
 }
@@ -76,7 +76,7 @@ fn crd_5_nothing_structural_inside_junctors() {
 #[test]
 fn crd_5_metadata_may_restrict_the_name_alone() {
     let pointer = "/spec/versions/0/schema/openAPIV3Schema/properties";
-    let place = "spec.versions[0].schema.openAPIV3Schema.properties";
+    let place = "spec.validation.openAPIV3Schema.properties";
     assert!(
         refused(pointer, json!({"metadata": {"type": "object", "properties": {"name": {"type": "string"}}}}))
             .is_empty()
@@ -110,7 +110,7 @@ fn crd_5_properties_exclude_additional_properties() {
     let errors: Vec<String> = admit::create(&mut definition).iter().map(ToString::to_string).collect();
     assert_eq!(
         errors,
-        ["spec.versions[0].schema.openAPIV3Schema.additionalProperties: Forbidden: must not be used at the root"]
+        ["spec.validation.openAPIV3Schema.additionalProperties: Forbidden: must not be used at the root"]
     );
 }
 
@@ -204,6 +204,6 @@ fn a_schema_too_deep_is_rejected() {
     let errors = refused(pointer, schema);
     assert_eq!(
         errors,
-        ["spec.versions[0].schema.openAPIV3Schema: Invalid value: \"\": the schema nests deeper than 128 levels"]
+        ["spec.validation.openAPIV3Schema: Invalid value: \"\": the schema nests deeper than 128 levels"]
     );
 }

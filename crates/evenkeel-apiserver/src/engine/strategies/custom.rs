@@ -62,6 +62,21 @@ impl KindHooks for CustomResourceHooks {
         }
     }
 
+    fn check_rules(
+        &self,
+        resource: &Resource,
+        new: &Value,
+        old: Option<&Value>,
+        errors: &mut Vec<FieldError>,
+        warnings: &mut Vec<String>,
+    ) {
+        if let Some(rules) = resource.custom.as_ref().and_then(|custom| custom.rules.as_ref()) {
+            let findings = rules.validate(new, old, errors);
+            errors.extend(findings.errors);
+            warnings.extend(findings.warnings);
+        }
+    }
+
     /// The removed object may have been the last one of a terminating definition. The store decides: the resource of
     /// the request may predate the deletion of the definition.
     fn after_delete(&self, engine: &ApiEngine, resource: &Resource, _: Option<&str>, _: &str) {

@@ -151,6 +151,18 @@ pub(crate) trait KindHooks: Debug + Sync {
         }
     }
 
+    /// Checks the rules of the schema, after all other validation. `old` is `None` for a new object; `errors` has what
+    /// validation found.
+    fn check_rules(
+        &self,
+        _resource: &Resource,
+        _new: &Value,
+        _old: Option<&Value>,
+        _errors: &mut Vec<FieldError>,
+        _warnings: &mut Vec<String>,
+    ) {
+    }
+
     /// Returns the warnings that the response to a write carries.
     fn warnings(&self, _engine: &ApiEngine, _resource: &Resource, _record: &Record) -> Vec<String> {
         Vec::new()

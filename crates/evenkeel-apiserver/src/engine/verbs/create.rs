@@ -146,7 +146,8 @@ impl ApiEngine {
         let Target { resource, namespace, name, .. } = target;
         let _lock = resource.strategy.hooks.lock_write(self);
         self.prepare_create(resource, &mut new, &mut warnings)?;
-        let errors = validate_create(resource, &new);
+        let mut errors = validate_create(resource, &new);
+        resource.strategy.hooks.check_rules(resource, &new, None, &mut errors, &mut warnings);
         if !errors.is_empty() {
             return Err(target.invalid(&errors).into());
         }

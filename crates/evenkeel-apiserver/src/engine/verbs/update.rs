@@ -152,6 +152,7 @@ impl ApiEngine {
         }
         errors.extend(meta::validate_object_meta_update(object::metadata(&new), object::metadata(old)));
         hooks.validate_update(resource, target.scope, &new, old, &mut errors);
+        hooks.check_rules(resource, &new, Some(old), &mut errors, &mut warnings);
         if !errors.is_empty() {
             return Err(target.invalid(&errors).into());
         }
