@@ -100,6 +100,7 @@ pub use listener::tls::TlsError;
 pub use listener::{InProcess, RequestRecord, RequestTarget};
 pub use logs::{ContainerLog, LogStream, PodLogs};
 pub use memory::MemoryStats;
+pub use openapi::OpenApiError;
 pub use server::{ApiServer, Builder, StartError};
 pub use store::{BackupSummary, Fsync, RecoveryError, StoreStats};
 pub use token_file::TokenFileError;

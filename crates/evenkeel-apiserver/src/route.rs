@@ -19,6 +19,8 @@ pub(crate) enum Route {
     Discovery(DiscoveryPath),
     /// `/openapi/v3`, with an empty path for the index, else that of a document such as `apis/apps/v1`.
     OpenApi(String),
+    /// `/openapi/v2`.
+    OpenApiV2,
     /// `/version`.
     Version,
     /// `/healthz`, `/livez` or `/readyz`, or one check of theirs.
@@ -209,6 +211,7 @@ pub(crate) fn route(registry: &Registry, method: &Method, path: &str, query: &Qu
         ("apis", [group, version, rest @ ..]) if !group.is_empty() => {
             return resource(registry, method, query, group, version, rest).map(Route::Resource);
         }
+        ("openapi", ["v2"]) => Route::OpenApiV2,
         ("openapi", ["v3", path @ ..]) => Route::OpenApi(path.join("/")),
         ("version", []) => Route::Version,
         ("healthz" | "livez" | "readyz", check) => {

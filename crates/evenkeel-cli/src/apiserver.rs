@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::NonEmptyStringValueParser;
 use evenkeel_apiserver::{
-    ApiServer, AuditPolicy, ControllerTiming, FaultSpecError, Faults, Fsync, HistoryAfterRestart, Rule, StartError,
+    ApiServer, AuditPolicy, ControllerTiming, FaultSpecError, Faults, Fsync, HistoryAfterRestart, OpenApiError, Rule, StartError,
     backup_data_dir,
 };
 use evenkeel_core::duration;
@@ -107,6 +107,10 @@ pub(crate) struct Arguments {
     /// `delayed=TIME` or `off`, for a server that a kube-controller-manager uses
     #[arg(long, value_name = "WHEN", default_value = "immediate", value_parser = timing)]
     garbage_collector: ControllerTiming,
+    /// Take descriptions of built-in kinds, for `kubectl explain`, from the OpenAPI document of a cluster: the output of
+    /// `kubectl get --raw /openapi/v2`, or of a document of /openapi/v3. Repeatable
+    #[arg(long, value_name = "FILE")]
+    openapi: Vec<PathBuf>,
     /// Inject a fault, e.g. drop-watch:events=3; see --help for the list. Repeatable
     #[arg(long = "fault", value_name = "SPEC", value_parser = fault)]
     faults: Vec<Rule>,
@@ -239,6 +243,9 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     if let Some(folder) = arguments.crd_dir {
         builder = builder.crd_dir(folder);
     }
+    for path in &arguments.openapi {
+        builder = builder.openapi(path).map_err(|error| openapi_failure(path, error))?;
+    }
     if let Some(path) = arguments.audit_log {
         let max_bytes = arguments.audit_log_maxsize << 20;
         builder = builder.audit_log(path).audit_log_rotation(max_bytes, arguments.audit_log_maxbackup.into());
@@ -295,6 +302,17 @@ fn log_to_stderr(requests: bool) {
         .with_target("evenkeel_apiserver::requests", level);
     let lines = tracing_subscriber::fmt::layer().with_ansi(io::stderr().is_terminal()).with_writer(io::stderr);
     tracing_subscriber::registry().with(lines.with_filter(targets)).init();
+}
+
+/// Names the file in errors that are about its content.
+fn openapi_failure(path: &Path, error: OpenApiError) -> Failure {
+    match error {
+        OpenApiError::Read { .. } | OpenApiError::NotAFile { .. } => error.into(),
+        OpenApiError::Malformed(source) => {
+            format!("--openapi {}: {source}; save one with `kubectl get --raw /openapi/v2`", path.display()).into()
+        }
+        error => format!("--openapi {}: {error}", path.display()).into(),
+    }
 }
 
 /// Reads a policy of at most 1 MiB.

@@ -29,13 +29,14 @@ impl ApiEngine {
                 let request = ResourceRequest { http: request, query: &query, route: &route, waited: call.waited };
                 self.dispatch_weighed(&request, call)
             }
-            Ok(Route::OpenApi(_)) if !call.may_take_long => Ok(HandlerOutcome::TakesLong),
+            Ok(Route::OpenApi(_) | Route::OpenApiV2) if !call.may_take_long => Ok(HandlerOutcome::TakesLong),
             Ok(Route::Discovery(path)) => {
                 Ok(HandlerOutcome::Response(discovery::respond(&registry, &path, headers, server_address(request))))
             }
             Ok(Route::OpenApi(path)) => {
                 Ok(HandlerOutcome::Response(openapi::respond(&registry, &path, &query, headers, self.env.wall())))
             }
+            Ok(Route::OpenApiV2) => Ok(HandlerOutcome::Response(openapi::v2::respond(&registry, headers))),
             Ok(Route::Version) => Ok(HandlerOutcome::Response(discovery::version_reply(self.settings.version))),
             Ok(Route::Health(health)) => {
                 let storage_ok = !matches!(self.store.check_writable(), Err(WriteRefusal::ReadOnly(_)));

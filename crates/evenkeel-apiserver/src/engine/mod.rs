@@ -72,6 +72,7 @@ use crate::listener::request_info::RequestInfo;
 use crate::logs::PodLogs;
 use crate::memory::Memory;
 use crate::metrics::{ResourceObjects, ServedResource, StoreFacts};
+use crate::openapi::Descriptions;
 use crate::registry::Registry;
 use crate::store::{History, Image, OpenedStore, Store, StoreStats, WriteRefusal};
 use crate::version::ServerVersion;
@@ -151,6 +152,8 @@ pub(crate) struct Settings {
     pub(crate) processes: ProcessHandlers,
     /// The memory budget, which the listener shares.
     pub(crate) memory: Arc<Memory>,
+    /// The descriptions of built-in kinds in OpenAPI documents.
+    pub(crate) descriptions: Option<Arc<Descriptions>>,
 }
 
 impl Default for Settings {
@@ -174,6 +177,7 @@ impl Default for Settings {
             static_tokens: Tokens::default(),
             processes: ProcessHandlers::default(),
             memory: Arc::default(),
+            descriptions: None,
         }
     }
 }
@@ -249,7 +253,7 @@ impl ApiEngine {
             logs: PodLogs::new(Arc::clone(&env)),
             signing_key: settings.signing_key.take().unwrap_or_else(|| SigningKey::random(&*env)),
             store,
-            registry: RwLock::new(Registry::builtin()),
+            registry: RwLock::new(Registry::builtin().with_descriptions(settings.descriptions.clone())),
             env,
             settings,
             origin,
@@ -305,7 +309,8 @@ impl ApiEngine {
     fn restore_with(self: &Arc<Self>, snapshot: &Snapshot, load: impl FnOnce(&Store, &Image)) {
         {
             let _no_definition_writes = self.lock_definitions();
-            self.change_registry(|_| snapshot.registry.clone());
+            let descriptions = self.settings.descriptions.clone();
+            self.change_registry(|_| snapshot.registry.clone().with_descriptions(descriptions));
             load(&self.store, &snapshot.image);
         }
         // A snapshot does not contain scheduled work.

@@ -11,7 +11,7 @@ pub(crate) mod access_logs;
 mod activity;
 pub(crate) mod aside;
 pub(crate) mod auth;
-mod compress;
+pub(crate) mod compress;
 mod connections;
 mod cross_site;
 #[cfg(test)]

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
+use super::descriptions::Descriptions;
 use super::operations::{PathItem, paths};
 use crate::registry::{Resource, Version};
 
@@ -41,20 +42,38 @@ struct Components<'a> {
 }
 
 /// Writes the document of a group version (DIS-14, DIS-15).
-pub(super) fn write(version: &Version) -> Vec<u8> {
-    let custom = custom_schemas(version);
+pub(super) fn write(version: &Version, descriptions: Option<&Descriptions>) -> Vec<u8> {
+    let custom = custom_schemas(version, descriptions);
     let paths = paths(version);
     let mut wanted = BTreeSet::new();
     for item in paths.values() {
         wanted.extend(item.schemas());
     }
+    let mut schemas = reachable(&wanted, &custom);
+    let described = descriptions.map(|descriptions| describe(&schemas, descriptions)).unwrap_or_default();
+    schemas.extend(described.iter().map(|(name, schema)| (*name, &**schema)));
     let document = Text {
         openapi: "3.0.0",
         info: Info { title: "Kubernetes", version: "v1.37.0" },
-        components: Components { schemas: reachable(&wanted, &custom) },
+        components: Components { schemas },
         paths,
     };
     serde_json::to_vec(&document).unwrap_or_default()
+}
+
+/// Returns the built-in schemas with their descriptions. Custom schemas have theirs already.
+fn describe<'a>(
+    schemas: &BTreeMap<&'a str, &'a RawValue>,
+    descriptions: &Descriptions,
+) -> BTreeMap<&'a str, Box<RawValue>> {
+    let builtin = schemas.iter().filter(|(name, _)| is_published(name));
+    builtin
+        .filter_map(|(name, schema)| {
+            let mut schema = serde_json::from_str(schema.get()).ok()?;
+            descriptions.add_to(name, &mut schema);
+            Some((*name, to_raw_value(&schema).ok()?))
+        })
+        .collect()
 }
 
 /// Returns the schemas of these names and, transitively, all that they reference.
@@ -100,13 +119,22 @@ pub(super) fn is_published(name: &str) -> bool {
     SCHEMAS.contains_key(name)
 }
 
-fn custom_schemas(version: &Version) -> BTreeMap<String, Box<RawValue>> {
+/// Returns the built-in schemas, sorted by name.
+pub(super) fn published_schemas() -> BTreeMap<&'static str, &'static RawValue> {
+    SCHEMAS.iter().map(|(name, schema)| (*name, *schema)).collect()
+}
+
+fn custom_schemas(version: &Version, descriptions: Option<&Descriptions>) -> BTreeMap<String, Box<RawValue>> {
     let mut schemas = BTreeMap::new();
     for resource in &version.resources {
         let Some(facts) = &resource.custom else { continue };
         let name = schema_name(resource);
-        let object = object_schema(resource, &facts.published_schema);
-        let list = list_schema(resource, &name);
+        let mut object = object_schema(resource, &facts.published_schema);
+        let mut list = list_schema(resource, &name);
+        if let Some(descriptions) = descriptions {
+            descriptions.add_common_to(&mut object);
+            descriptions.add_common_to(&mut list);
+        }
         for (name, schema) in [(format!("{name}List"), list), (name, object)] {
             if let Ok(schema) = to_raw_value(&schema) {
                 schemas.insert(name, schema);
@@ -120,7 +148,7 @@ fn reference(name: &str) -> Value {
     json!({"$ref": format!("{REFERENCE}{name}")})
 }
 
-fn kinds(resource: &Resource, kind: &str) -> Value {
+pub(super) fn kinds(resource: &Resource, kind: &str) -> Value {
     json!([{"group": resource.group, "version": resource.version, "kind": kind}])
 }
 

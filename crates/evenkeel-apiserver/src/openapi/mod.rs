@@ -1,11 +1,16 @@
-//! OpenAPI v3: an index, and one document per group version.
+//! OpenAPI v3: an index, and one document per group version. [`v2`] is the one document of OpenAPI v2.
 //!
 //! Documents are encoded on first request and cached with their group version, so a new definition does not affect the
 //! others.
+mod descriptions;
 mod document;
 mod operations;
 #[cfg(test)]
 mod tests;
+pub(crate) mod v2;
+
+pub use self::descriptions::OpenApiError;
+pub(crate) use self::descriptions::{Descriptions, read as read_descriptions};
 
 use bytes::Bytes;
 use evenkeel_core::Status;
@@ -56,7 +61,7 @@ pub(crate) fn respond(
     let Some(version) = find(registry, path) else {
         return Refusal::PageNotFound.response();
     };
-    let document = version_document(version);
+    let document = version_document(registry, version);
     match query.non_empty("hash") {
         None => document_reply(document, headers),
         Some(hash) if hash == document.hash => immutable(document_reply(document, headers), now),
@@ -124,8 +129,8 @@ fn path_of(version: &Version) -> String {
     format!("{root}/{}", version.api_version())
 }
 
-fn version_document(version: &Version) -> &Document {
-    version.openapi.get_or_init(|| Document::new(document::write(version).into()))
+fn version_document<'a>(registry: &Registry, version: &'a Version) -> &'a Document {
+    version.openapi.get_or_init(|| Document::new(document::write(version, registry.descriptions()).into()))
 }
 
 fn index(registry: &Registry) -> Index {
@@ -133,7 +138,7 @@ fn index(registry: &Registry) -> Index {
     let versions = registry.groups().iter().flat_map(|group| &group.versions);
     for (position, version) in versions.enumerate() {
         let path = path_of(version);
-        let hash = &version_document(version).hash;
+        let hash = &version_document(registry, version).hash;
         if position > 0 {
             json.push(',');
         }

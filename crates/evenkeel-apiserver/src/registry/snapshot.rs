@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::{Resource, builtin};
 use crate::discovery::Aggregated;
-use crate::openapi::{self, Document};
+use crate::openapi::{self, Descriptions, Document};
 
 /// The served resources at one moment. Cloning is cheap. A change makes a new registry that shares all unchanged parts,
 /// including cached documents, so a request sees one consistent API from start to end.
@@ -22,6 +22,8 @@ struct RegistryInner {
     by_name: HashMap<String, usize>,
     /// The definitions in the order of installation.
     definitions: Vec<Definition>,
+    /// The descriptions in the OpenAPI documents.
+    descriptions: Option<Arc<Descriptions>>,
     documents: Documents,
 }
 
@@ -38,6 +40,7 @@ pub(crate) struct Documents {
     pub(crate) aggregated_core: OnceLock<Aggregated>,
     pub(crate) aggregated_groups: OnceLock<Aggregated>,
     pub(crate) openapi_index: OnceLock<openapi::Index>,
+    pub(crate) openapi_v2: OnceLock<openapi::v2::CompressedDocument>,
 }
 
 /// One API group.
@@ -70,7 +73,7 @@ static BUILTIN: LazyLock<Registry> = LazyLock::new(|| {
         }
     }
     let groups = names.into_iter().filter_map(|name| Group::build(name, builtin::RESOURCES.iter(), None));
-    Registry::new(groups.map(Arc::new).collect(), Vec::new())
+    Registry::new(groups.map(Arc::new).collect(), Vec::new(), None)
 });
 
 impl Registry {
@@ -79,9 +82,33 @@ impl Registry {
         BUILTIN.clone()
     }
 
-    fn new(groups: Vec<Arc<Group>>, definitions: Vec<Definition>) -> Registry {
+    fn new(groups: Vec<Arc<Group>>, definitions: Vec<Definition>, descriptions: Option<Arc<Descriptions>>) -> Registry {
         let by_name = groups.iter().enumerate().map(|(index, group)| (group.name.clone(), index)).collect();
-        Registry(Arc::new(RegistryInner { groups, by_name, definitions, documents: Documents::default() }))
+        Registry(Arc::new(RegistryInner {
+            groups,
+            by_name,
+            definitions,
+            descriptions,
+            documents: Documents::default(),
+        }))
+    }
+
+    /// Returns a registry with these descriptions, and with documents of its own if they differ.
+    pub(crate) fn with_descriptions(self, descriptions: Option<Arc<Descriptions>>) -> Registry {
+        let known = self.0.descriptions.as_ref().map(Arc::as_ptr);
+        if known == descriptions.as_ref().map(Arc::as_ptr) {
+            return self;
+        }
+        let groups = self.groups().iter().filter_map(|group| {
+            let resources = group.versions.iter().flat_map(|version| &version.resources);
+            Group::build(&group.name, resources, None).map(Arc::new)
+        });
+        Registry::new(groups.collect(), self.0.definitions.clone(), descriptions)
+    }
+
+    /// Returns the descriptions in the OpenAPI documents.
+    pub(crate) fn descriptions(&self) -> Option<&Descriptions> {
+        self.0.descriptions.as_deref()
     }
 
     /// Returns the resource of a URL.
@@ -162,7 +189,7 @@ impl Registry {
                 Group::build(name, resources, old).map(Arc::new)
             }
         });
-        Registry::new(groups.collect(), definitions.clone())
+        Registry::new(groups.collect(), definitions.clone(), self.0.descriptions.clone())
     }
 
     pub(crate) fn documents(&self) -> &Documents {

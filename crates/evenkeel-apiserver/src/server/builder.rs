@@ -16,6 +16,7 @@ use crate::faults::Clock;
 use crate::http_types::User;
 use crate::listener::auth::admin;
 use crate::memory::Memory;
+use crate::openapi::{self, Descriptions, OpenApiError};
 use crate::store::Fsync;
 use crate::token_file::{self, TokenFileError};
 use crate::version::ServerVersion;
@@ -49,6 +50,7 @@ pub struct Builder {
     pub(crate) audit: AuditSettings,
     #[cfg(feature = "client")]
     pub(super) record_access: bool,
+    pub(super) descriptions: Descriptions,
 }
 
 impl std::fmt::Debug for Builder {
@@ -84,6 +86,7 @@ impl Builder {
             audit: AuditSettings::default(),
             #[cfg(feature = "client")]
             record_access: false,
+            descriptions: Descriptions::default(),
         }
     }
 
@@ -397,6 +400,28 @@ impl Builder {
     pub fn crd_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.crd_dirs.push(folder.into());
         self
+    }
+
+    /// Describes the built-in kinds and their fields in the OpenAPI documents, for example for `kubectl explain`. The file is
+    /// the output of `kubectl get --raw /openapi/v2`, or of one document of `/openapi/v3`, of a cluster; it is read once,
+    /// here. Several calls add up. Without it only custom resources have descriptions, which are those of their definitions.
+    ///
+    /// The cached documents of the server grow by the descriptions, up to some 15 MB.
+    ///
+    /// # Errors
+    /// The file cannot be read, is not a regular file, has more than 64 MiB, is not an OpenAPI document, or describes no
+    /// built-in kind.
+    pub fn openapi(self, path: impl AsRef<Path>) -> Result<Self, OpenApiError> {
+        self.openapi_document(&openapi::read_descriptions(path.as_ref())?)
+    }
+
+    /// The same as [`Builder::openapi`], from the content of such a file.
+    ///
+    /// # Errors
+    /// Those of [`Builder::openapi`], except of reading the file.
+    pub fn openapi_document(mut self, document: &[u8]) -> Result<Self, OpenApiError> {
+        self.descriptions.add_document(document)?;
+        Ok(self)
     }
 
     /// Sets the source of time and randomness. Certificates and tokens do not use it.

@@ -120,6 +120,7 @@ impl Builder {
         }
         settings.signing_key = Some(SigningKey(key));
         settings.static_tokens = self.static_tokens();
+        settings.descriptions = std::mem::take(&mut self.descriptions).shared();
         settings.first_revision = self.first_revision.unwrap_or_else(|| first_revision(self.clock.wall()));
         let engine = Arc::new(ApiEngine::new(settings, self.clock.clone()));
         self.start_with(engine.clone(), engine).await
