@@ -186,9 +186,8 @@ like "api-versions" '^apps/v1$' api-versions
 like "api-resources" '^deployments +deploy +apps/v1 +true +Deployment' api-resources
 is "api-resources of a group" 'cronjobs.batch
 jobs.batch' api-resources --api-group=batch -o name --sort-by=name
-is "auth whoami" 'ATTRIBUTE  VALUE
-Username  system:admin
-Groups  [system:masters system:authenticated]' auth whoami
+like "auth whoami" '^Username +system:admin$' auth whoami
+like "auth whoami, groups" '^Groups +\[system:masters system:authenticated\]$' auth whoami
 is "auth whoami --as" 'ATTRIBUTE  VALUE
 Username  joe
 Groups  [devs system:authenticated]' auth whoami --as=joe --as-group=devs
@@ -233,6 +232,30 @@ is "create deployment from a file" 'deployment.apps/web created' create -f "$wor
 is "run" 'pod/p1 created' run p1 --image=nginx --labels=run=p1
 is "expose" 'service/web exposed' expose deployment web --port=80 --target-port=8080
 is "autoscale" 'horizontalpodautoscaler.autoscaling/web autoscaled' autoscale deployment web --max=3
+
+# Lists, and several objects at once: kubectl reads OpenAPI v2 for them.
+cat >"$work/list.yaml" <<'YAML'
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: l1, namespace: two}, data: {mood: calm}}
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: l2, namespace: two}, data: {mood: calm}}
+YAML
+is "apply of a List" 'configmap/l1 created
+configmap/l2 created' apply -f "$work/list.yaml"
+is "apply of a List again" 'configmap/l1 unchanged
+configmap/l2 unchanged' apply -f "$work/list.yaml"
+is "apply --validate=strict of a List" 'configmap/l1 configured
+configmap/l2 configured' apply --validate=strict -f <(sed 's/mood: calm/mood: good/' "$work/list.yaml")
+refuses "apply of a List with an unknown field" 'unknown field "bogus"' \
+    apply -f <(sed 's/data: {mood/bogus: 1, data: {mood/' "$work/list.yaml")
+is "apply of the first List" 'configmap/l1 configured
+configmap/l2 configured' apply -f "$work/list.yaml"
+is "edit of several objects" 'configmap/l1 edited
+configmap/l2 edited' edit configmap l1 l2 -n two
+is "the edited objects" 'wild wild' get configmap l1 l2 -n two -o 'jsonpath={.items[*].data.mood}'
+is "delete of a List" 'configmap "l1" deleted
+configmap "l2" deleted' delete -f "$work/list.yaml"
 
 # Get.
 is "get, as a table" 'NAME  DATA  AGE
@@ -395,6 +418,20 @@ mine  <age>  example.com/x  system:admin  <none>  Approved' get csr
 is "logs of a pod without a node" '' logs p1
 refuses "exec" 'NotImplemented.*does not support the subresource pods/exec yet' exec p1 -- true
 like "create token" '^eyJ[^.]*\.[^.]*\.' create token robot
+token=$(k create token robot --audience=vault)
+like "a TokenReview of the token" 'system:serviceaccount:default:robot \["vault"\]' create -o \
+    'jsonpath={.status.user.username} {.status.audiences}' -f - <<YAML
+apiVersion: authentication.k8s.io/v1
+kind: TokenReview
+spec: {token: $token, audiences: [vault, other]}
+YAML
+like "a TokenReview for another audience" 'invalid for the target audiences' create -o 'jsonpath={.status.error}' -f - <<YAML
+apiVersion: authentication.k8s.io/v1
+kind: TokenReview
+spec: {token: $token, audiences: [other]}
+YAML
+like "the issuer's configuration" "\"jwks_uri\":\"$url/openid/v1/jwks\"" get --raw /.well-known/openid-configuration
+like "the issuer's keys" '"alg":"ES256"' get --raw /openid/v1/jwks
 refuses "get --raw of an unknown path" 'NotFound' get --raw /nowhere
 
 # Events.
@@ -428,6 +465,10 @@ like "get by category" '^foo.example.com/f1 ' get all
 is "scale a custom resource" 'foo.example.com/f1 scaled' scale foo f1 --replicas=7
 is "wait --for=jsonpath" 'foo.example.com/f1 condition met' wait --for=jsonpath='{.spec.replicas}'=7 foo/f1 --timeout=10s
 like "explain a custom resource" 'Desired number of replicas' explain foo.spec
+like "explain a custom resource, from v2" 'Desired number of replicas' explain foo.spec --output=plaintext-openapiv2
+like "explain of a field without a description" '<no description>' explain foo.spec
+like "explain of a kind without a description" '<empty>' explain pod
+refuses "explain of a field that does not exist" 'field "bogus" does not exist' explain foo.spec.bogus
 like "describe a custom resource" 'Mode: +calm' describe foo f1
 refuses "a custom resource is validated" 'spec.replicas.*should be greater than or equal to 0' \
     patch foo f1 --type merge -p '{"spec":{"replicas":-1}}'
@@ -466,6 +507,29 @@ kind: Foo
 metadata: {name: f4}
 spec: {replicas: 1, bogus: 1}
 YAML
+
+# A definition and its object in one file: kubectl creates the definition, and the object when it knows the kind.
+cat >"$work/both.yaml" <<'YAML'
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: bars.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: bars, kind: Bar}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+---
+apiVersion: example.com/v1
+kind: Bar
+metadata: {name: b1}
+spec: {any: thing}
+YAML
+refuses "apply of a definition and its object" 'ensure CRDs are installed first' apply -f "$work/both.yaml"
+is "apply of both again" 'customresourcedefinition.apiextensions.k8s.io/bars.example.com unchanged
+bar.example.com/b1 created' apply -f "$work/both.yaml"
+is "delete of both" 'customresourcedefinition.apiextensions.k8s.io "bars.example.com" deleted
+bar.example.com "b1" deleted' delete -f "$work/both.yaml" --timeout=20s
 
 # Watch: a watch in the background receives the events.
 "$kubectl_binary" get configmaps --watch --output-watch-events -l watched=yes >"$work/watch.log" 2>&1 &

@@ -10,6 +10,7 @@ use crate::listener::tls::IdentityKeys;
 use crate::memory::Memory;
 use crate::store::durable::{self, BackupError, Folder, FolderError, LogSettings};
 use crate::store::{BackupSummary, Fsync, History, OpenedStore, RecoveryError, Store};
+use crate::token_keys::{LegacyKey, TokenKeys};
 
 /// Why a data directory could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -134,14 +135,31 @@ impl DataDir {
             .map_err(|source| DataDirError::Recovery { path: self.path.clone(), source })
     }
 
-    /// Returns the signing key of service-account tokens, or keeps the given one.
-    pub(crate) fn signing_key(&self, new: [u8; 64]) -> Result<[u8; 64], DataDirError> {
-        let path = self.path.join("service-account.key");
-        let kept = self.kept(&path, || hex(&new))?;
-        unhex(&kept).ok_or_else(|| DataDirError::Io {
-            source: io::Error::new(io::ErrorKind::InvalidData, "not a key of 128 hexadecimal digits"),
+    /// Returns the keys of service-account tokens, which the first server of the directory makes. A directory of an older release
+    /// has an HS256 key, whose tokens stay valid.
+    pub(crate) fn token_keys(&self) -> Result<TokenKeys, DataDirError> {
+        let invalid = |path: PathBuf, error: String| DataDirError::Io {
+            source: io::Error::new(io::ErrorKind::InvalidData, error),
             path,
-        })
+        };
+        let old = self.path.join("service-account.key");
+        let legacy = match read(&old)? {
+            None => None,
+            Some(text) => match unhex(&text) {
+                Some(key) => Some(key),
+                None => return Err(invalid(old, "not a key of 128 hexadecimal digits".to_owned())),
+            },
+        };
+        let path = self.path.join("service-account.pem");
+        let pem = match read(&path)? {
+            Some(kept) => kept,
+            None => {
+                let new = TokenKeys::generate_pem().map_err(|error| invalid(path.clone(), error.to_string()))?;
+                write_private(&path, &new).map_err(|source| DataDirError::Io { path: path.clone(), source })?;
+                new
+            }
+        };
+        TokenKeys::from_pem(&pem, legacy).map_err(|error| invalid(path, error.to_string()))
     }
 
     /// Returns the keys of TLS, if an earlier server has kept them.
@@ -163,15 +181,6 @@ impl DataDir {
         }
         Ok(())
     }
-
-    fn kept(&self, path: &Path, new: impl FnOnce() -> String) -> Result<String, DataDirError> {
-        if let Some(kept) = read(path)? {
-            return Ok(kept);
-        }
-        let text = new();
-        write_private(path, &text).map_err(|source| DataDirError::Io { path: path.to_owned(), source })?;
-        Ok(text)
-    }
 }
 
 /// The files of the certificate authority, its key, and the serving key.
@@ -185,11 +194,7 @@ fn read(path: &Path) -> Result<Option<String>, DataDirError> {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<[u8; 64]> {
+fn unhex(text: &str) -> Option<LegacyKey> {
     let text = text.trim();
     let digits = |index: usize| u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok();
     let mut key = [0; 64];

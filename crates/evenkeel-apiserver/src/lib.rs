@@ -67,6 +67,7 @@ mod meta;
 mod metrics;
 mod negotiate;
 mod openapi;
+mod openid;
 mod outbound;
 mod patch;
 mod protobuf;
@@ -80,6 +81,7 @@ mod server;
 mod store;
 mod table;
 mod token_file;
+mod token_keys;
 mod version;
 
 pub use audit::{AuditLogError, AuditPolicy, AuditPolicyError};

@@ -9,6 +9,7 @@ use http::header::{self, HeaderValue};
 use crate::discovery::DiscoveryPath;
 use crate::http_types::Body;
 use crate::negotiate::{Representation, status_response_in};
+use crate::openid::IssuerDocument;
 use crate::query::{Query, percent_decode};
 use crate::registry::{Registry, Resource, Version};
 
@@ -21,6 +22,8 @@ pub(crate) enum Route {
     OpenApi(String),
     /// `/openapi/v2`.
     OpenApiV2,
+    /// A document about the issuer of service-account tokens.
+    Issuer(IssuerDocument),
     /// `/version`.
     Version,
     /// `/healthz`, `/livez` or `/readyz`, or one check of theirs.
@@ -213,6 +216,8 @@ pub(crate) fn route(registry: &Registry, method: &Method, path: &str, query: &Qu
         }
         ("openapi", ["v2"]) => Route::OpenApiV2,
         ("openapi", ["v3", path @ ..]) => Route::OpenApi(path.join("/")),
+        (".well-known", ["openid-configuration"]) => Route::Issuer(IssuerDocument::Configuration),
+        ("openid", ["v1", "jwks"]) => Route::Issuer(IssuerDocument::KeySet),
         ("version", []) => Route::Version,
         ("healthz" | "livez" | "readyz", check) => {
             let check = match check {

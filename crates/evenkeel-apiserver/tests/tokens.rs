@@ -4,7 +4,9 @@
 
 mod support;
 
-use evenkeel_apiserver::{ApiServer, User};
+use std::time::Duration;
+
+use evenkeel_apiserver::{ApiServer, Builder, User};
 use serde_json::{Value, json};
 use support::Client;
 
@@ -13,20 +15,24 @@ const API_AUDIENCE: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// A server that requires credentials, and a client of it.
 struct Authenticated {
-    _server: ApiServer,
+    server: ApiServer,
     client: Client,
 }
 
 impl Authenticated {
     /// Starts a server with the service account `robot`.
     async fn start() -> Self {
+        Self::with(ApiServer::builder()).await
+    }
+
+    async fn with(builder: Builder) -> Self {
         let joe = User { name: "joe".into(), ..User::default() };
-        let builder = ApiServer::builder().token("admin").tokens([("joes".to_owned(), joe)]);
+        let builder = builder.token("admin").tokens([("joes".to_owned(), joe)]);
         let server = builder.start().await.unwrap();
         let client = Client::new(server.url());
-        let this = Authenticated { _server: server, client };
+        let this = Authenticated { server, client };
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
-        assert_eq!(this.send("admin", "POST", ACCOUNTS, &account).await.0, 201);
+        assert!([201, 409].contains(&this.send("admin", "POST", ACCOUNTS, &account).await.0));
         this
     }
 
@@ -42,11 +48,30 @@ impl Authenticated {
 
     /// Requests a token of `robot` for these audiences.
     async fn token(&self, audiences: &[&str]) -> String {
-        let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-                             "spec": {"audiences": audiences}});
-        let (status, issued) = self.send("admin", "POST", &format!("{ACCOUNTS}/robot/token"), &request).await;
+        let (status, issued) = self.request_token(json!({"audiences": audiences})).await;
         assert_eq!(status, 201, "{issued}");
         issued["status"]["token"].as_str().unwrap().to_owned()
+    }
+
+    /// Requests a token of `robot`.
+    async fn request_token(&self, spec: Value) -> (u16, Value) {
+        let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec});
+        self.send("admin", "POST", &format!("{ACCOUNTS}/robot/token"), &request).await
+    }
+
+    /// Creates an object of the core group in `default`, or in the cluster, and returns its uid.
+    async fn create(&self, plural: &str, object: Value) -> String {
+        let path =
+            if plural == "nodes" { "/api/v1/nodes".to_owned() } else { format!("/api/v1/namespaces/default/{plural}") };
+        let (status, created) = self.send("admin", "POST", &path, &object).await;
+        assert_eq!(status, 201, "{created}");
+        created["metadata"]["uid"].as_str().unwrap().to_owned()
+    }
+
+    async fn create_pod(&self, name: &str, account: &str) -> String {
+        let spec =
+            json!({"serviceAccountName": account, "nodeName": "n1", "containers": [{"name": "a", "image": "b"}]});
+        self.create("pods", json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})).await
     }
 
     /// Returns the status of a TokenReview.
@@ -88,7 +113,7 @@ async fn aut_5_a_changed_token_is_refused() {
     changed.push(format!("{signed}.{}", &signature[..20]));
     for token in changed {
         assert_eq!(server.send(&token, "GET", ACCOUNTS, &Value::Null).await.0, 401, "{token}");
-        assert_eq!(server.review(&token, None).await["authenticated"], false, "{token}");
+        assert_eq!(server.review(&token, None).await.get("authenticated"), None, "{token}");
     }
 }
 
@@ -106,9 +131,10 @@ async fn aut_5_a_token_review_checks_the_audiences() {
 
     for audiences in [Some(&["other"][..]), None] {
         let status = server.review(&token, audiences).await;
-        assert_eq!(status["authenticated"], false, "{audiences:?}: {status}");
-        assert_eq!(status.get("audiences"), None);
-        assert!(status["error"].as_str().unwrap().contains("invalid for the target audiences"), "{status}");
+        let target = audiences.map_or(API_AUDIENCE, |audiences| audiences[0]);
+        let error =
+            format!("token audiences [\"vault\" \"registry\"] is invalid for the target audiences [\"{target}\"]");
+        assert_eq!(status, json!({"user": {}, "error": error}));
     }
 
     let status = server.review(&server.token(&[]).await, None).await;
@@ -120,9 +146,10 @@ async fn aut_5_a_token_review_recognises_static_tokens() {
     let server = Authenticated::start().await;
     let status = server.review("joes", None).await;
     assert_eq!((&status["authenticated"], &status["user"]["username"]), (&json!(true), &json!("joe")));
-    assert_eq!(server.review("joes", Some(&["vault"])).await["authenticated"], false);
-    let status = server.review("unknown", None).await;
-    assert_eq!((&status["authenticated"], &status["error"]), (&json!(false), &json!("invalid bearer token")));
+    assert_eq!(status["audiences"], json!([API_AUDIENCE]));
+    let refused = json!({"user": {}, "error": "invalid bearer token"});
+    assert_eq!(server.review("joes", Some(&["vault"])).await, refused);
+    assert_eq!(server.review("unknown", None).await, refused);
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,7 +158,178 @@ async fn aut_5_a_token_ends_with_its_account() {
     let token = server.token(&[]).await;
     assert_eq!(server.send("admin", "DELETE", &format!("{ACCOUNTS}/robot"), &Value::Null).await.0, 200);
     assert_eq!(server.send(&token, "GET", ACCOUNTS, &Value::Null).await.0, 401);
-    assert_eq!(server.review(&token, None).await["authenticated"], false);
+    let refused = json!({"user": {}, "error": "serviceaccounts \"robot\" not found"});
+    assert_eq!(server.review(&token, None).await, refused);
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
+    assert_eq!(server.send("admin", "POST", ACCOUNTS, &account).await.0, 201);
+    let error = server.review(&token, None).await["error"].as_str().unwrap().to_owned();
+    assert!(error.starts_with("service account UID (") && error.contains("does not match claim ("), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn aut_5_a_token_expires_a_minute_after_its_time() {
+    let server = Authenticated::start().await;
+    let token = server.token(&[]).await;
+    tokio::time::advance(Duration::from_secs(3600 + 59)).await;
+    assert_eq!(server.review(&token, None).await["authenticated"], true);
+    tokio::time::advance(Duration::from_secs(2)).await;
+    let refused = json!({"user": {}, "error": "service account token has expired"});
+    assert_eq!(server.review(&token, None).await, refused);
+    assert_eq!(server.send(&token, "GET", ACCOUNTS, &Value::Null).await.0, 401);
+}
+
+#[tokio::test(start_paused = true)]
+async fn aut_5_a_token_is_bound_to_a_pod_secret_or_node() {
+    let server = Authenticated::start().await;
+    let node = server.create("nodes", json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})).await;
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "web"}});
+    let secret = server.create("secrets", secret).await;
+    let pod = server.create_pod("web", "robot").await;
+    let mut tokens = Vec::new();
+    for (kind, name) in [("Pod", "web"), ("Secret", "web"), ("Node", "n1")] {
+        let reference = json!({"apiVersion": "v1", "kind": kind, "name": name});
+        let (status, issued) = server.request_token(json!({"boundObjectRef": reference})).await;
+        assert_eq!(status, 201, "{issued}");
+        tokens.push(issued["status"]["token"].as_str().unwrap().to_owned());
+    }
+    let extra =
+        |status: &Value, name: &str| status["user"]["extra"][format!("authentication.kubernetes.io/{name}")][0].clone();
+    let of_pod = server.review(&tokens[0], None).await;
+    assert_eq!((extra(&of_pod, "pod-name"), extra(&of_pod, "pod-uid")), (json!("web"), json!(pod)));
+    assert_eq!((extra(&of_pod, "node-name"), extra(&of_pod, "node-uid")), (json!("n1"), json!(node)));
+    assert!(extra(&of_pod, "credential-id").as_str().unwrap().starts_with("JTI="), "{of_pod}");
+    let of_secret = server.review(&tokens[1], None).await;
+    assert_eq!(of_secret["user"]["extra"].as_object().unwrap().len(), 1, "{of_secret}");
+    let of_node = server.review(&tokens[2], None).await;
+    assert_eq!((extra(&of_node, "node-name"), extra(&of_node, "pod-name")), (json!("n1"), Value::Null));
+
+    let refused = json!({"user": {}, "error": "service account token has been invalidated"});
+    for (token, path) in tokens.iter().zip([
+        "/api/v1/namespaces/default/pods/web?gracePeriodSeconds=0",
+        "/api/v1/namespaces/default/secrets/web",
+        "/api/v1/nodes/n1",
+    ]) {
+        assert_eq!(server.review(token, None).await["authenticated"], true, "{path}");
+        let deleted = server.send("admin", "DELETE", path, &Value::Null).await;
+        assert_eq!(deleted.0, 200, "{}", deleted.1);
+        assert_eq!(server.review(token, None).await, refused, "{path}");
+    }
+    let again = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "web"}});
+    let again = server.create("secrets", again).await;
+    let error = format!("secret UID ({again}) does not match service account secret ref claim ({secret})");
+    assert_eq!(server.review(&tokens[1], None).await["error"], error);
+}
+
+#[tokio::test(start_paused = true)]
+async fn aut_5_a_token_is_not_bound_to_what_does_not_fit() {
+    let server = Authenticated::start().await;
+    let uid = server.create_pod("web", "robot").await;
+    server.create_pod("other", "default").await;
+    for (reference, status, message) in [
+        (
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "web"}),
+            400,
+            "cannot bind token to object of type /v1, Kind=ConfigMap".to_owned(),
+        ),
+        (
+            json!({"apiVersion": "apps/v1", "kind": "Pod", "name": "web"}),
+            400,
+            "cannot bind token to object of type apps/v1, Kind=Pod".to_owned(),
+        ),
+        (json!({"kind": "Pod", "name": "absent"}), 404, "pods \"absent\" not found".to_owned()),
+        (
+            json!({"kind": "Pod", "name": "other"}),
+            400,
+            "cannot bind token for serviceaccount \"robot\" to pod running with different serviceaccount name.".to_owned(),
+        ),
+        (
+            json!({"kind": "Pod", "name": "web", "uid": "u-1"}),
+            409,
+            "Operation cannot be fulfilled on Pod \"web\": the UID in the bound object reference (u-1) does not match the \
+             UID in record. The object might have been deleted and then recreated"
+                .to_owned(),
+        ),
+    ] {
+        let (code, refused) = server.request_token(json!({"boundObjectRef": reference})).await;
+        assert_eq!((code, &refused["message"]), (status, &json!(message)));
+    }
+    let reference = json!({"kind": "Pod", "name": "web", "uid": uid});
+    assert_eq!(server.request_token(json!({"boundObjectRef": reference})).await.0, 201);
+    let (code, refused) = server.request_token(json!({"expirationSeconds": 10})).await;
+    let message = "TokenRequest.authentication.k8s.io \"\" is invalid: spec.expirationSeconds: Invalid value: 10: may not \
+                   specify a duration less than 10 minutes";
+    assert_eq!((code, &refused["message"]), (422, &json!(message)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn aut_5_the_token_of_a_pod_is_valid_for_a_year_and_stale_after_an_hour() {
+    let server = Authenticated::start().await;
+    server.create_pod("web", "robot").await;
+    let reference = json!({"kind": "Pod", "name": "web"});
+    let (_, issued) = server.request_token(json!({"boundObjectRef": reference, "expirationSeconds": 3607})).await;
+    let token = issued["status"]["token"].as_str().unwrap();
+    let claims = claims(token);
+    let issued_at = claims["iat"].as_i64().unwrap();
+    assert_eq!(claims["exp"], issued_at + 365 * 24 * 3600);
+    assert_eq!(claims["kubernetes.io"]["warnafter"], issued_at + 3607);
+    assert_eq!(issued["spec"]["expirationSeconds"], 3607);
+}
+
+fn claims(token: &str) -> Value {
+    part(token, 1)
+}
+
+/// Decodes a part of a token.
+fn part(token: &str, index: usize) -> Value {
+    use base64::Engine;
+    use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+    let part = token.split('.').nth(index).unwrap();
+    serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn aut_15_the_issuer_publishes_its_configuration_and_keys() {
+    let server = Authenticated::start().await;
+    let get = async |path: &str| {
+        use http_body_util::BodyExt;
+        let headers = [("authorization".to_owned(), "Bearer admin".to_owned())];
+        let response = server.client.send("GET", path, "", String::new(), &headers).await;
+        assert_eq!(response.status(), 200, "{path}");
+        assert_eq!(response.headers()["cache-control"], "public, max-age=3600");
+        let media = response.headers()["content-type"].to_str().unwrap().to_owned();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (media, serde_json::from_slice::<Value>(&bytes).unwrap())
+    };
+    let (media, configuration) = get("/.well-known/openid-configuration").await;
+    assert_eq!(media, "application/json");
+    let expected = json!({
+        "issuer": API_AUDIENCE,
+        "jwks_uri": format!("{}/openid/v1/jwks", server.server.url()),
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["ES256"],
+    });
+    assert_eq!(configuration, expected);
+    let (media, keys) = get("/openid/v1/jwks").await;
+    assert_eq!(media, "application/jwk-set+json");
+    let key = &keys["keys"][0];
+    let header = part(&server.token(&[]).await, 0);
+    assert_eq!(header, json!({"alg": "ES256", "kid": key["kid"]}));
+    assert_eq!((&key["kty"], &key["crv"], &key["use"]), (&json!("EC"), &json!("P-256"), &json!("sig")));
+    let anonymous = server.client.send("GET", "/openid/v1/jwks", "", String::new(), &[]).await;
+    assert_eq!(anonymous.status(), 401);
+}
+
+#[tokio::test]
+async fn aut_5_a_data_directory_keeps_the_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Authenticated::with(ApiServer::builder().data_dir(folder.path())).await;
+    let token = first.token(&[]).await;
+    let keys = first.send("admin", "GET", "/openid/v1/jwks", &Value::Null).await;
+    first.server.shutdown().await;
+    let second = Authenticated::with(ApiServer::builder().data_dir(folder.path())).await;
+    assert_eq!(second.review(&token, None).await["authenticated"], true);
+    assert_eq!(second.send("admin", "GET", "/openid/v1/jwks", &Value::Null).await, keys);
 }
 
 #[tokio::test(start_paused = true)]

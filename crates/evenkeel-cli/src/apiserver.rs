@@ -71,6 +71,10 @@ pub(crate) struct Arguments {
     /// Authenticate the tokens of this file: lines of token,user,uid,"group1,group2"
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Authenticate client certificates of the authorities in this PEM file, beside the server's own: CN is the user, O are
+    /// the groups
+    #[arg(long, value_name = "FILE", alias = "client-ca-file", conflicts_with = "plain_http")]
+    client_ca: Option<PathBuf>,
     /// Write an administrator kubeconfig to this file, readable by its owner only
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
@@ -214,6 +218,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     let unreachable = (!arguments.plain_http || arguments.anonymous)
         && arguments.token.is_none()
         && arguments.token_file.is_none()
+        && arguments.client_ca.is_none()
         && arguments.kubeconfig_out.is_none();
     let mut builder =
         ApiServer::builder().listen(arguments.listen).anonymous(arguments.anonymous).fault_endpoint(arguments.control);
@@ -226,6 +231,9 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     }
     if let Some(path) = &arguments.token_file {
         builder = builder.token_file(path)?;
+    }
+    if let Some(path) = &arguments.client_ca {
+        builder = builder.client_ca(client_ca(path)?).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     if let Some(budget) = arguments.memory_budget {
         builder = builder.memory_budget(budget);
@@ -302,6 +310,15 @@ fn log_to_stderr(requests: bool) {
         .with_target("evenkeel_apiserver::requests", level);
     let lines = tracing_subscriber::fmt::layer().with_ansi(io::stderr().is_terminal()).with_writer(io::stderr);
     tracing_subscriber::registry().with(lines.with_filter(targets)).init();
+}
+
+/// Reads a file of a little more than the limit of client CAs.
+fn client_ca(path: &Path) -> Result<Vec<u8>, Failure> {
+    const LIMIT: u64 = 1 << 20;
+    let mut pem = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(LIMIT + 1).read_to_end(&mut pem));
+    read.map_err(|error| format!("cannot read the client CA {}: {error}", path.display()))?;
+    Ok(pem)
 }
 
 /// Names the file in errors that are about its content.

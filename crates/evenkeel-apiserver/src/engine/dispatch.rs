@@ -10,7 +10,7 @@ use crate::http_types::{ApiRequest, Body, HandlerCall, HandlerOutcome};
 use crate::query::Query;
 use crate::route::{self, Health, HealthEndpoint, Route, Verb};
 use crate::store::WriteRefusal;
-use crate::{discovery, negotiate, openapi};
+use crate::{discovery, negotiate, openapi, openid};
 
 impl ApiEngine {
     /// Serves a request.
@@ -37,6 +37,13 @@ impl ApiEngine {
                 Ok(HandlerOutcome::Response(openapi::respond(&registry, &path, &query, headers, self.env.wall())))
             }
             Ok(Route::OpenApiV2) => Ok(HandlerOutcome::Response(openapi::v2::respond(&registry, headers))),
+            Ok(Route::Issuer(document)) => {
+                let scheme = if self.settings.tls { "https" } else { "http" };
+                let base_url = format!("{scheme}://{}", server_address(request));
+                openid::respond(document, &self.settings.token_keys, &base_url)
+                    .map(HandlerOutcome::Response)
+                    .map_err(RequestError::from)
+            }
             Ok(Route::Version) => Ok(HandlerOutcome::Response(discovery::version_reply(self.settings.version))),
             Ok(Route::Health(health)) => {
                 let storage_ok = !matches!(self.store.check_writable(), Err(WriteRefusal::ReadOnly(_)));

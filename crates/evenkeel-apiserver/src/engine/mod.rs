@@ -11,6 +11,7 @@
 //! | `subresources` | status, scale, binding, eviction, resize, log, exec, attach, token |
 //! | `controllers` | namespaces, definitions, default ServiceAccounts, expiry of events, garbage collection |
 //! | `bootstrap` | the objects that a server has from its start |
+//! | `token_authentication` | the users of service-account tokens, for requests and TokenReviews |
 //! | `weight` | which requests are expensive and run aside |
 //! | `request`, `options`, `decode`, `filter` | the parts of a request |
 //! | `view`, `response` | the parts of a response |
@@ -38,6 +39,7 @@ pub(crate) mod strategies;
 mod subresources;
 mod target;
 mod timers;
+mod token_authentication;
 mod verbs;
 mod view;
 mod weight;
@@ -56,8 +58,8 @@ pub(crate) use self::authorize::is_authenticated;
 use self::bootstrap::{ServerFacts, StoreOrigin};
 use self::rbac::{AggregationTimer, RbacIndex};
 use self::service_addresses::ServiceAddresses;
-pub(crate) use self::subresources::service_account_token::SigningKey;
 use self::timers::TimerWheel;
+pub(crate) use self::token_authentication::ISSUER;
 pub(crate) use self::view::encode;
 use self::weight::SlowResources;
 use crate::authorization::{AccessAttributes, AccessDecision, Forbidden};
@@ -75,6 +77,7 @@ use crate::metrics::{ResourceObjects, ServedResource, StoreFacts};
 use crate::openapi::Descriptions;
 use crate::registry::Registry;
 use crate::store::{History, Image, OpenedStore, Store, StoreStats, WriteRefusal};
+use crate::token_keys::TokenKeys;
 use crate::version::ServerVersion;
 
 /// When a controller inside the server runs.
@@ -143,9 +146,10 @@ pub(crate) struct Settings {
     pub(crate) opened: Option<Arc<OpenedStore>>,
     /// What is served of its history.
     pub(crate) history_after_restart: HistoryAfterRestart,
-    /// The signing key of service-account tokens. Without one, the key is drawn from the randomness of the `Env`, which
-    /// may be predictable.
-    pub(crate) signing_key: Option<SigningKey>,
+    /// The keys of service-account tokens.
+    pub(crate) token_keys: Arc<TokenKeys>,
+    /// The server uses TLS: its own URLs have `https`.
+    pub(crate) tls: bool,
     /// The static tokens, which a TokenReview recognises.
     pub(crate) static_tokens: Tokens,
     /// The handlers of exec and attach.
@@ -173,7 +177,8 @@ impl Default for Settings {
             backup: None,
             opened: None,
             history_after_restart: HistoryAfterRestart::Keep,
-            signing_key: None,
+            token_keys: Arc::default(),
+            tls: false,
             static_tokens: Tokens::default(),
             processes: ProcessHandlers::default(),
             memory: Arc::default(),
@@ -227,8 +232,6 @@ pub(crate) struct ApiEngine {
     slow: SlowResources,
     /// The logs of containers.
     logs: PodLogs,
-    /// The signing key of service-account tokens.
-    signing_key: SigningKey,
 }
 
 impl ApiEngine {
@@ -251,7 +254,6 @@ impl ApiEngine {
         };
         let engine = Arc::new(ApiEngine {
             logs: PodLogs::new(Arc::clone(&env)),
-            signing_key: settings.signing_key.take().unwrap_or_else(|| SigningKey::random(&*env)),
             store,
             registry: RwLock::new(Registry::builtin().with_descriptions(settings.descriptions.clone())),
             env,

@@ -22,6 +22,8 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
 
+use sha2::{Digest, Sha256};
+
 use super::auth::ClientCertificate;
 use crate::http_types::User;
 
@@ -35,6 +37,12 @@ pub enum TlsError {
     /// The server does not use TLS, so that it has no certificate authority.
     #[error("the server does not use TLS: build it with `Builder::tls`")]
     NotUsed,
+    /// The certificates of [`Builder::client_ca`](crate::Builder::client_ca) cannot be used.
+    #[error("the client CA cannot be used: {reason}")]
+    ClientCa {
+        /// Why.
+        reason: String,
+    },
     /// rustls rejected the generated configuration.
     #[error("failed to set up TLS")]
     Setup(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -86,6 +94,35 @@ impl IdentityKeys {
     }
 }
 
+/// Authorities of the user's that issue client certificates.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientCa(Vec<CertificateDer<'static>>);
+
+impl ClientCa {
+    /// The largest text.
+    const MAX_BYTES: usize = 1 << 20;
+
+    /// Reads the certificates of a PEM text.
+    pub(crate) fn parse(pem: &[u8]) -> Result<Self, TlsError> {
+        let refused = |reason: String| TlsError::ClientCa { reason };
+        if pem.len() > Self::MAX_BYTES {
+            return Err(refused(format!("it has more than {} bytes", Self::MAX_BYTES)));
+        }
+        let mut roots = RootCertStore::empty();
+        let mut certificates = Vec::new();
+        for (index, certificate) in CertificateDer::pem_slice_iter(pem).enumerate() {
+            let of = |error: &dyn std::fmt::Display| refused(format!("certificate {}: {error}", index + 1));
+            let certificate = certificate.map_err(|error| of(&error))?;
+            roots.add(certificate.clone()).map_err(|error| of(&error))?;
+            certificates.push(certificate);
+        }
+        if certificates.is_empty() {
+            return Err(refused("it has no certificate in PEM form".to_owned()));
+        }
+        Ok(ClientCa(certificates))
+    }
+}
+
 /// Returns the crypto provider of the features, never the process default. A feature that is asked for by name wins
 /// over the default one.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
@@ -101,11 +138,18 @@ impl Identity {
     /// Generates an authority, and certificates for the server at this address and for the administrator.
     #[cfg(test)]
     pub(crate) fn generate(address: IpAddr, admin: &User, now: Timestamp) -> Result<Self, TlsError> {
-        Self::issue(address, admin, now, &IdentityKeys::generate(now)?)
+        Self::issue(address, admin, now, &IdentityKeys::generate(now)?, None)
     }
 
-    /// Issues certificates for the server at this address and for the administrator.
-    pub(crate) fn issue(address: IpAddr, admin: &User, now: Timestamp, keys: &IdentityKeys) -> Result<Self, TlsError> {
+    /// Issues certificates for the server at this address and for the administrator. Clients may have certificates of
+    /// `client_ca`, too.
+    pub(crate) fn issue(
+        address: IpAddr,
+        admin: &User,
+        now: Timestamp,
+        keys: &IdentityKeys,
+        client_ca: Option<&ClientCa>,
+    ) -> Result<Self, TlsError> {
         let today = now.to_zoned(TimeZone::UTC).date();
         let key_of = |pem: &str| KeyPair::from_pem(pem).map_err(TlsError::Certificate);
         let ca_der = CertificateDer::from_pem_slice(keys.ca_pem.as_bytes()).map_err(setup)?;
@@ -130,6 +174,9 @@ impl Identity {
 
         let mut roots = RootCertStore::empty();
         roots.add(ca_der).map_err(setup)?;
+        for certificate in client_ca.iter().flat_map(|ca| &ca.0) {
+            roots.add(certificate.clone()).map_err(setup)?;
+        }
         let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
             .allow_unauthenticated()
             .build()
@@ -180,14 +227,26 @@ impl Identity {
     }
 }
 
-/// Returns the user of a certificate: the common name is the user, the organisations are the groups.
-fn user_of(certificate: &[u8]) -> Option<User> {
-    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
+/// The attribute of a certificate's subject that is the uid of its user.
+const UID: &str = "1.3.6.1.4.1.57683.2";
+
+/// Returns the user of a certificate: the (last) common name is the user, the organisations are the groups.
+fn user_of(der: &[u8]) -> Option<User> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(der).ok()?;
     let subject = certificate.subject();
-    let name = subject.iter_common_name().next()?.as_str().ok()?;
+    let name = subject.iter_common_name().last()?.as_str().ok().filter(|name| !name.is_empty())?;
     let groups: Result<Vec<String>, _> =
         subject.iter_organization().map(|group| group.as_str().map(str::to_owned)).collect();
-    Some(User { name: name.to_owned(), groups: groups.ok()?, ..User::default() })
+    let mut uids = subject.iter_attributes().filter(|attribute| attribute.attr_type().to_id_string() == UID);
+    let uid = match (uids.next(), uids.next()) {
+        (None, _) => "",
+        (Some(uid), None) => uid.as_str().ok().filter(|uid| !uid.is_empty())?,
+        (Some(_), Some(_)) => return None,
+    };
+    let fingerprint: String = Sha256::digest(der).iter().map(|byte| format!("{byte:02x}")).collect();
+    let credential =
+        ("authentication.kubernetes.io/credential-id".to_owned(), vec![format!("X509SHA256={fingerprint}")]);
+    Some(User { name: name.to_owned(), uid: uid.to_owned(), groups: groups.ok()?, extra: [credential].into() })
 }
 
 fn setup(error: impl std::error::Error + Send + Sync + 'static) -> TlsError {

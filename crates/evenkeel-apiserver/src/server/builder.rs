@@ -15,6 +15,7 @@ use crate::exec::{PortHandler, ProcessHandler};
 use crate::faults::Clock;
 use crate::http_types::User;
 use crate::listener::auth::admin;
+use crate::listener::tls::{ClientCa, TlsError};
 use crate::memory::Memory;
 use crate::openapi::{self, Descriptions, OpenApiError};
 use crate::store::Fsync;
@@ -51,6 +52,7 @@ pub struct Builder {
     #[cfg(feature = "client")]
     pub(super) record_access: bool,
     pub(super) descriptions: Descriptions,
+    pub(super) client_ca: Option<ClientCa>,
 }
 
 impl std::fmt::Debug for Builder {
@@ -87,6 +89,7 @@ impl Builder {
             #[cfg(feature = "client")]
             record_access: false,
             descriptions: Descriptions::default(),
+            client_ca: None,
         }
     }
 
@@ -113,6 +116,16 @@ impl Builder {
     pub fn tls(mut self) -> Self {
         self.tls = true;
         self
+    }
+
+    /// Authenticates client certificates that these authorities (PEM) have issued, beside the server's own: the common name is
+    /// the user, the organisations are its groups, and the attribute 1.3.6.1.4.1.57683.2 is its uid. Needs [`Builder::tls`].
+    ///
+    /// # Errors
+    /// The text has more than 1 MiB, or no certificate that can be the root of a chain.
+    pub fn client_ca(mut self, pem: impl AsRef<[u8]>) -> Result<Self, TlsError> {
+        self.client_ca = Some(ClientCa::parse(pem.as_ref())?);
+        Ok(self)
     }
 
     /// Authenticates this token as the administrator. The server requires credentials from then on.

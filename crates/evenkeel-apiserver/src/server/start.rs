@@ -15,8 +15,8 @@ use super::system_env::SystemEnv;
 use super::{ApiServer, Builder, Secret};
 use crate::audit::AuditLogError;
 use crate::data_dir::{DataDir, DataDirError};
+use crate::engine::ApiEngine;
 use crate::engine::bootstrap::ServerFacts;
-use crate::engine::{ApiEngine, SigningKey};
 use crate::env::Env;
 use crate::faults::{Faults, StoreControl};
 use crate::install::{self, InstallError};
@@ -27,7 +27,7 @@ use crate::listener::http::{ListenerHandle, listen};
 use crate::listener::observation::SLOW_INTERVAL;
 use crate::listener::service::{Caller, InProcess, ServerShared};
 use crate::listener::sessions::Sessions;
-use crate::listener::tls::{Identity, IdentityKeys, TlsError, provider};
+use crate::listener::tls::{Identity, IdentityKeys, TlsError};
 use crate::listener::{FaultEndpoint, Handler, RequestLog};
 use crate::metrics::Metrics;
 use crate::store::durable::read_backup;
@@ -91,10 +91,11 @@ impl Builder {
     /// # Errors
     /// Returns an error if the address cannot be bound, or if it would be open to the network.
     pub async fn start(mut self) -> Result<ApiServer, StartError> {
+        if self.client_ca.is_some() && !self.tls {
+            return Err(TlsError::NotUsed.into());
+        }
         self.ensure_token()?;
         let mut settings = self.settings.clone();
-        let mut key = [0; 64];
-        provider().secure_random.fill(&mut key).map_err(|_| StartError::Randomness)?;
         // Before the data directory: a backup that cannot be read leaves it as it is.
         if let Some(path) = self.backup.take() {
             let history = settings.history;
@@ -110,15 +111,15 @@ impl Builder {
                 let opened = data_dir.open(history, memory)?;
                 match has_snapshot && !opened.empty {
                     true => Err(DataDirError::NotEmpty { path: data_dir.path }),
-                    false => Ok((opened, data_dir.signing_key(key)?)),
+                    false => Ok((opened, data_dir.token_keys()?)),
                 }
             });
             // The task neither panics nor is cancelled, except with the runtime.
-            let (opened, kept) = opening.await.map_err(|_| StartError::Cancelled)??;
+            let (opened, token_keys) = opening.await.map_err(|_| StartError::Cancelled)??;
             settings.opened = Some(Arc::new(opened));
-            key = kept;
+            settings.token_keys = Arc::new(token_keys);
         }
-        settings.signing_key = Some(SigningKey(key));
+        settings.tls = self.tls;
         settings.static_tokens = self.static_tokens();
         settings.descriptions = std::mem::take(&mut self.descriptions).shared();
         settings.first_revision = self.first_revision.unwrap_or_else(|| first_revision(self.clock.wall()));
@@ -186,7 +187,7 @@ impl Builder {
         let identity = match (self.tls, address) {
             (true, Some(address)) => {
                 let (now, keys) = (SystemEnv::time_of_day(), self.identity_keys()?);
-                Some(Arc::new(Identity::issue(address.ip(), &admin(), now, &keys)?))
+                Some(Arc::new(Identity::issue(address.ip(), &admin(), now, &keys, self.client_ca.as_ref())?))
             }
             _ => None,
         };

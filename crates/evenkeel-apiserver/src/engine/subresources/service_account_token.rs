@@ -1,30 +1,24 @@
-//! Service-account tokens: `POST serviceaccounts/X/token` issues them, requests and TokenReviews present them (AUT-5).
+//! `POST serviceaccounts/X/token` issues service-account tokens (AUT-5).
 //!
-//! A token is a JSON web token, signed with a key that this server generates at its start and never exposes (HS256;
-//! kube-apiserver signs with a key pair, so that others can verify). It is valid until it expires, while its account
-//! and the object that it is bound to exist, and for its audiences only.
+//! A token is a JSON web token, signed with the [`TokenKeys`](crate::token_keys::TokenKeys) of the server.
+//! [`token_authentication`](crate::engine::token_authentication) verifies it.
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use evenkeel_core::Status;
-use hmac::{Hmac, Mac};
 use http::StatusCode;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use sha2::Sha256;
 
 use super::check_kind;
 use crate::engine::request::ResourceRequest;
 use crate::engine::request_error::RequestError;
-use crate::engine::strategies::user_info;
 use crate::engine::target::{Target, WriteScope, key};
+use crate::engine::token_authentication::{API_AUDIENCE, ISSUER};
 use crate::engine::{ApiEngine, decode, response, view};
-use crate::env::{Env, rfc3339, uuid};
+use crate::env::{rfc3339, uuid};
 use crate::field::{self, FieldError};
-use crate::http_types::{HandlerOutcome, User};
-use crate::listener::auth::authenticated;
+use crate::http_types::HandlerOutcome;
 use crate::negotiate::Endpoint;
 use crate::registry::storage_key;
 use crate::schema::Schema;
@@ -33,42 +27,21 @@ use crate::schema::Schema;
 const DEFAULT_SECONDS: i64 = 3600;
 const MIN_SECONDS: i64 = 600;
 const MAX_SECONDS: i64 = 1 << 32;
+/// The lifetime that kubelets request for pods. Such a token is valid for a year, because old clients do not read it again; its
+/// claims say from when on a client is stale.
+const EXTENDED_SECONDS: i64 = 3607;
+const EXTENSION_SECONDS: i64 = 365 * 24 * 3600;
 
+const GROUP: &str = "authentication.k8s.io";
 const TOKEN_REQUEST: &str = "io.k8s.api.authentication.v1.TokenRequest";
 
-const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
-/// The audience of this server. A request authenticates only with a token for this audience.
-const API_AUDIENCE: &str = ISSUER;
-
-/// The key that signs tokens.
-#[derive(Clone)]
-pub(crate) struct SigningKey(pub(crate) [u8; 64]);
-
-impl std::fmt::Debug for SigningKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SigningKey([redacted])")
-    }
-}
-
-impl SigningKey {
-    pub(crate) fn random(env: &dyn Env) -> Self {
-        let mut key = [0; 64];
-        for bytes in key.chunks_exact_mut(8) {
-            bytes.copy_from_slice(&env.random().to_le_bytes());
-        }
-        SigningKey(key)
-    }
-
-    /// HMAC-SHA-256 of a message.
-    fn mac(&self, message: &[u8]) -> Hmac<Sha256> {
-        Hmac::new(&self.0.into()).chain_update(message)
-    }
-}
-
-/// A token that is authentic, unexpired, and whose account and bound object exist.
-struct VerifiedToken {
-    user: User,
-    audiences: Vec<String>,
+/// The object that a token is bound to.
+struct BoundObject {
+    /// The kind as the claims spell it.
+    claim: &'static str,
+    reference: Value,
+    /// The node of a bound pod.
+    node: Option<Value>,
 }
 
 impl ApiEngine {
@@ -90,42 +63,48 @@ impl ApiEngine {
         if let Some(schema) = Schema::builtin(TOKEN_REQUEST) {
             schema.decode_builtin(&mut body).map_err(|fault| fault.status("TokenRequest", "v1"))?;
         }
+        let namespace = target.namespace.unwrap_or_default();
+        for (member, expected, noun) in [("name", target.name, "name"), ("namespace", namespace, "namespace")] {
+            let given = &body["metadata"][member];
+            if given.as_str().is_some_and(|given| !given.is_empty() && given != expected) {
+                let detail = format!("must match the service account {noun} if specified");
+                let error = FieldError::invalid(format!("metadata.{member}"), given, detail);
+                return Err(field::invalid(GROUP, "TokenRequest", target.name, &[error]));
+            }
+        }
         let Some(account) = self.store.get(&target.resource.storage, &target.key()) else {
             return Err(target.not_found());
         };
-        let seconds = match body.pointer("/spec/expirationSeconds").filter(|seconds| !seconds.is_null()) {
-            None => DEFAULT_SECONDS,
-            Some(given) => given.as_i64().unwrap_or_default(),
-        };
-        let mut errors = Vec::new();
-        let given = json!(seconds);
-        if seconds < MIN_SECONDS {
-            let detail = "may not specify a duration less than 10 minutes";
-            errors.push(FieldError::invalid("spec.expirationSeconds", &given, detail));
+        let uid = &*account.facts.uid;
+        if let Some(given) = body["metadata"]["uid"].as_str().filter(|given| !given.is_empty() && *given != uid) {
+            let why =
+                format!("the UID in the token request ({given}) does not match the UID of the service account ({uid})");
+            return Err(Status::conflict(GROUP, "TokenRequest", target.name, why));
         }
-        if seconds > MAX_SECONDS {
-            let detail = "may not specify a duration larger than 2^32 seconds";
-            errors.push(FieldError::invalid("spec.expirationSeconds", &given, detail));
-        }
-        if !errors.is_empty() {
-            return Err(field::invalid("authentication.k8s.io", "TokenRequest", target.name, &errors));
-        }
+        let seconds = requested_seconds(&body)?;
         let bound = self.bound_object(target, &body)?;
         let now = self.env.wall();
-        let Ok(expires) = now.checked_add(SignedDuration::from_secs(seconds)) else {
-            return Err(Status::bad_request("the token would expire after the last representable time"));
-        };
         let audiences = match body.pointer("/spec/audiences").and_then(Value::as_array) {
             Some(audiences) if !audiences.is_empty() => json!(audiences),
             _ => json!([API_AUDIENCE]),
         };
-        let namespace = target.namespace.unwrap_or_default();
-        let mut private = json!({
-            "namespace": namespace,
-            "serviceaccount": {"name": target.name, "uid": &*account.facts.uid},
-        });
-        if let Some((kind, name, uid)) = bound {
-            private[kind] = json!({"name": name, "uid": uid});
+        let extended = seconds == EXTENDED_SECONDS
+            && bound.as_ref().is_some_and(|bound| bound.claim == "pod")
+            && audiences == json!([API_AUDIENCE]);
+        let after = |seconds: i64| {
+            now.checked_add(SignedDuration::from_secs(seconds))
+                .map_err(|_| Status::bad_request("the token would expire after the last representable time"))
+        };
+        let expires = after(if extended { EXTENSION_SECONDS } else { seconds })?;
+        let mut private = json!({"namespace": namespace, "serviceaccount": {"name": target.name, "uid": uid}});
+        if let Some(BoundObject { claim, reference, node }) = bound {
+            private[claim] = reference;
+            if let Some(node) = node {
+                private["node"] = node;
+            }
+        }
+        if extended {
+            private["warnafter"] = after(seconds)?.as_second().into();
         }
         let claims = json!({
             "iss": ISSUER,
@@ -137,122 +116,81 @@ impl ApiEngine {
             "jti": uuid(|| self.env.random()),
             "kubernetes.io": private,
         });
+        let token = self.settings.token_keys.sign(&claims).map_err(|error| {
+            tracing::error!(%error, "failed to sign a service-account token");
+            Status::internal(format!("failed to generate token: {error}"))
+        })?;
         body["metadata"]["name"] = target.name.into();
         body["metadata"]["namespace"] = namespace.into();
+        body["metadata"]["uid"] = uid.into();
         body["metadata"]["creationTimestamp"] = rfc3339(now).into();
         body["spec"]["audiences"] = audiences;
         body["spec"]["expirationSeconds"] = seconds.into();
-        body["status"] = json!({"token": self.sign_token(&claims), "expirationTimestamp": rfc3339(expires)});
+        body["status"] = json!({"token": token, "expirationTimestamp": rfc3339(after(seconds)?)});
         Ok(body)
     }
 
-    /// Returns the object that the token is bound to: its kind as the claims spell it, its name and its uid.
-    fn bound_object(&self, target: Target<'_>, body: &Value) -> Result<Option<(&'static str, String, String)>, Status> {
+    /// Returns the object that the token is bound to.
+    fn bound_object(&self, target: Target<'_>, body: &Value) -> Result<Option<BoundObject>, Status> {
         let Some(reference) = body.pointer("/spec/boundObjectRef").filter(|reference| reference.is_object()) else {
             return Ok(None);
         };
         let text = |member| reference.get(member).and_then(Value::as_str).unwrap_or_default();
-        let (claim, table) = match text("kind") {
-            "Pod" => ("pod", "pods"),
-            "Secret" => ("secret", "secrets"),
-            "Node" => ("node", "nodes"),
-            kind => {
-                let message =
-                    format!("cannot bind token for serviceaccount {:?} to object of kind {kind:?}", target.name);
+        let (kind, name) = (text("kind"), text("name"));
+        let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+        let (claim, table) = match (group, kind) {
+            ("", "Pod") => ("pod", "pods"),
+            ("", "Secret") => ("secret", "secrets"),
+            ("", "Node") => ("node", "nodes"),
+            _ => {
+                let message = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
                 return Err(Status::bad_request(message));
             }
         };
-        let name = text("name");
         let namespace = (claim != "node").then(|| target.namespace.unwrap_or_default());
         let Some(record) = self.store.get(&storage_key("", table), &key(namespace, name)) else {
             return Err(Status::not_found("", table, name));
         };
+        let mut node = None;
+        if claim == "pod" {
+            let pod: Value = serde_json::from_slice(record.json()).unwrap_or_default();
+            if pod.pointer("/spec/serviceAccountName").and_then(Value::as_str).unwrap_or_default() != target.name {
+                return Err(Status::bad_request(format!(
+                    "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
+                    target.name
+                )));
+            }
+            node = pod.pointer("/spec/nodeName").and_then(Value::as_str).filter(|node| !node.is_empty()).map(|node| {
+                match self.store.get(&storage_key("", "nodes"), &key(None, node)) {
+                    Some(record) => json!({"name": node, "uid": &*record.facts.uid}),
+                    None => json!({"name": node}),
+                }
+            });
+        }
         if !text("uid").is_empty() && text("uid") != &*record.facts.uid {
             let why = format!(
                 "the UID in the bound object reference ({}) does not match the UID in record. The object might have been \
                  deleted and then recreated",
                 text("uid")
             );
-            return Err(Status::conflict("", table, name, why));
+            return Err(Status::conflict("", kind, name, why));
         }
-        Ok(Some((claim, name.to_owned(), record.facts.uid.to_string())))
-    }
-
-    fn sign_token(&self, claims: &Value) -> String {
-        let encode = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-        let signed = format!("{}.{}", encode(&json!({"alg": "HS256", "typ": "JWT"})), encode(claims));
-        let signature = self.signing_key.mac(signed.as_bytes()).finalize().into_bytes();
-        format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
-    }
-
-    /// Returns the service account of a token that is valid for requests to this server.
-    pub(crate) fn user_of_token(&self, token: &[u8]) -> Option<User> {
-        let verified = self.verify_token(token)?;
-        verified.audiences.iter().any(|audience| audience == API_AUDIENCE).then_some(verified.user)
-    }
-
-    /// Returns the status of a TokenReview. Without audiences the token must be valid for this server.
-    pub(crate) fn review_token(&self, token: &[u8], audiences: &[&str]) -> Value {
-        let wanted = if audiences.is_empty() { &[API_AUDIENCE][..] } else { audiences };
-        let verified = self.verify_token(token).or_else(|| {
-            // A static token has no audience of its own: it is valid for this server.
-            let user = self.settings.static_tokens.find(token)?.clone();
-            Some(VerifiedToken { user, audiences: vec![API_AUDIENCE.to_owned()] })
-        });
-        let Some(VerifiedToken { user, audiences }) = verified else {
-            return json!({"authenticated": false, "user": {}, "error": "invalid bearer token"});
-        };
-        let common: Vec<&String> = audiences.iter().filter(|audience| wanted.contains(&audience.as_str())).collect();
-        if common.is_empty() {
-            let error = format!("token audiences {audiences:?} is invalid for the target audiences {wanted:?}");
-            return json!({"authenticated": false, "user": {}, "error": error});
-        }
-        json!({"authenticated": true, "user": user_info(&authenticated(user)), "audiences": common})
-    }
-
-    fn verify_token(&self, token: &[u8]) -> Option<VerifiedToken> {
-        let token = std::str::from_utf8(token).ok()?;
-        let (signed, signature) = token.rsplit_once('.')?;
-        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
-        self.signing_key.mac(signed.as_bytes()).verify_slice(&signature).ok()?;
-        let (_, claims) = signed.split_once('.')?;
-        let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
-        if claims.get("exp")?.as_i64()? <= self.env.wall().as_second() {
-            return None;
-        }
-        let audiences = claims.get("aud")?.as_array()?.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-        let private = claims.get("kubernetes.io")?;
-        let namespace = private.get("namespace")?.as_str()?;
-        let name = self.existing_object(private, "serviceaccount", "serviceaccounts", Some(namespace))?;
-        for (claim, table) in [("pod", "pods"), ("secret", "secrets"), ("node", "nodes")] {
-            if private.get(claim).is_some() {
-                self.existing_object(private, claim, table, (claim != "node").then_some(namespace))?;
-            }
-        }
-        let uid = object_uid(private, "serviceaccount")?.to_owned();
-        let user = User {
-            name: format!("system:serviceaccount:{namespace}:{name}"),
-            uid,
-            groups: vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")],
-            ..User::default()
-        };
-        Some(VerifiedToken { user, audiences })
-    }
-
-    /// Returns the name of an object in the claims, if an object of that name and uid exists.
-    fn existing_object<'a>(
-        &self,
-        private: &'a Value,
-        claim: &str,
-        table: &str,
-        namespace: Option<&str>,
-    ) -> Option<&'a str> {
-        let name = private.get(claim)?.get("name")?.as_str()?;
-        let record = self.store.get(&storage_key("", table), &key(namespace, name))?;
-        (*record.facts.uid == *object_uid(private, claim)?).then_some(name)
+        let reference = json!({"name": name, "uid": &*record.facts.uid});
+        Ok(Some(BoundObject { claim, reference, node }))
     }
 }
 
-fn object_uid<'a>(private: &'a Value, claim: &str) -> Option<&'a str> {
-    private.get(claim)?.get("uid")?.as_str()
+/// Returns the requested lifetime.
+fn requested_seconds(body: &Value) -> Result<i64, Status> {
+    let seconds = match body.pointer("/spec/expirationSeconds").filter(|seconds| !seconds.is_null()) {
+        None => return Ok(DEFAULT_SECONDS),
+        Some(given) => given.as_i64().unwrap_or_default(),
+    };
+    let detail = match seconds {
+        ..MIN_SECONDS => "may not specify a duration less than 10 minutes",
+        MIN_SECONDS..=MAX_SECONDS => return Ok(seconds),
+        _ => "may not specify a duration larger than 2^32 seconds",
+    };
+    let error = FieldError::invalid("spec.expirationSeconds", &json!(seconds), detail);
+    Err(field::invalid(GROUP, "TokenRequest", "", &[error]))
 }

@@ -3,7 +3,7 @@ use http::{HeaderMap, HeaderValue, Uri, header};
 use crate::http_types::User;
 use crate::listener::auth::{Authenticator, ClientCertificate, Tokens, admin};
 use crate::listener::cross_site::check_host;
-use crate::listener::tls::Identity;
+use crate::listener::tls::{ClientCa, Identity, IdentityKeys};
 
 fn user(name: &str) -> User {
     User { name: name.into(), ..User::default() }
@@ -52,7 +52,13 @@ fn aut_3_a_certificate_names_user_and_groups() {
     let now = jiff::Timestamp::from_second(rustls_now()).unwrap();
     let identity = Identity::generate([127, 0, 0, 1].into(), &someone, now).unwrap();
     let der = pem(&identity.admin_certificate_pem);
-    assert_eq!(identity.judge(Some(&[der.as_slice().into()])), ClientCertificate::Valid(someone.clone()));
+    let ClientCertificate::Valid(seen) = identity.judge(Some(&[der.as_slice().into()])) else {
+        panic!("a certificate of the server's own authority");
+    };
+    assert_eq!((&seen.name, &seen.uid, &seen.groups), (&someone.name, &String::new(), &someone.groups));
+    let credential = &seen.extra["authentication.kubernetes.io/credential-id"][0];
+    let fingerprint = credential.strip_prefix("X509SHA256=").unwrap();
+    assert!(fingerprint.len() == 64 && fingerprint.chars().all(|digit| digit.is_ascii_hexdigit()), "{credential}");
     assert_eq!(identity.judge(None), ClientCertificate::Absent);
     assert_eq!(identity.judge(Some(&[b"junk".as_slice().into()])), ClientCertificate::Invalid);
     let other = Identity::generate([127, 0, 0, 1].into(), &someone, now).unwrap();
@@ -61,6 +67,50 @@ fn aut_3_a_certificate_names_user_and_groups() {
     let expired = Identity::generate([127, 0, 0, 1].into(), &someone, old).unwrap();
     let der = pem(&expired.admin_certificate_pem);
     assert_eq!(expired.judge(Some(&[der.as_slice().into()])), ClientCertificate::Invalid);
+}
+
+/// Issues a certificate with these names, and returns an identity that accepts it.
+fn judged(names: &[(rcgen::DnType, &str)]) -> ClientCertificate {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut ca = rcgen::CertificateParams::default();
+    ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let ca = rcgen::CertifiedIssuer::self_signed(ca, key).unwrap();
+    let mut client = rcgen::CertificateParams::default();
+    client.distinguished_name = rcgen::DistinguishedName::new();
+    for (kind, value) in names {
+        client.distinguished_name.push(kind.clone(), *value);
+    }
+    client.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+    let client = client.signed_by(&rcgen::KeyPair::generate().unwrap(), &ca).unwrap();
+    let now = jiff::Timestamp::from_second(rustls_now()).unwrap();
+    let client_ca = ClientCa::parse(ca.pem().as_bytes()).unwrap();
+    let keys = IdentityKeys::generate(now).unwrap();
+    let identity = Identity::issue([127, 0, 0, 1].into(), &admin(), now, &keys, Some(&client_ca)).unwrap();
+    identity.judge(Some(&[client.der().clone()]))
+}
+
+#[test]
+fn aut_16_certificates_of_the_users_authority_name_user_groups_and_uid() {
+    let uid = rcgen::DnType::CustomDnType(vec![1, 3, 6, 1, 4, 1, 57683, 2]);
+    let names = [(rcgen::DnType::CommonName, "carol"), (rcgen::DnType::OrganizationName, "dev"), (uid.clone(), "u-17")];
+    let ClientCertificate::Valid(carol) = judged(&names) else { panic!("a valid certificate") };
+    assert_eq!((carol.name.as_str(), carol.uid.as_str()), ("carol", "u-17"));
+    assert_eq!(carol.groups, ["dev"]);
+    assert_eq!(judged(&[(rcgen::DnType::CommonName, "carol"), (uid, "")]), ClientCertificate::Invalid);
+    assert_eq!(judged(&[(rcgen::DnType::OrganizationName, "dev")]), ClientCertificate::Invalid, "without a name");
+}
+
+#[test]
+fn aut_16_a_text_without_certificates_is_no_client_ca() {
+    let large = vec![b'-'; (1 << 20) + 1];
+    for (text, expected) in [
+        (&b"nothing"[..], "no certificate"),
+        (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "certificate 1"),
+        (&large, "more than 1048576 bytes"),
+    ] {
+        let error = ClientCa::parse(text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
 }
 
 #[test]

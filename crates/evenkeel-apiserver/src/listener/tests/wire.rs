@@ -185,6 +185,21 @@ async fn aut_3_tls_with_client_certificates_and_tokens() {
     server.shutdown().await;
 }
 
+#[tokio::test]
+async fn aut_16_tls_with_certificates_of_another_authority() {
+    let now = jiff::Timestamp::from_second(rustls::pki_types::UnixTime::now().as_secs() as i64).unwrap();
+    let carol = User { name: "carol".into(), groups: vec!["dev".into()], ..User::default() };
+    let other = Identity::generate([127, 0, 0, 1].into(), &carol, now).unwrap();
+    let server = start(ApiServer::builder().tls().client_ca(&other.ca_pem).unwrap()).await.0;
+    let shown = (other.admin_certificate_pem.as_str(), other.admin_key_pem.as_str());
+    let (_, code, who) = tls_whoami(&server, Some(shown), None).await;
+    assert!(code == StatusCode::OK && who.contains("carol") && who.contains("dev"), "{who}");
+    server.shutdown().await;
+
+    let refused = ApiServer::builder().client_ca(&other.ca_pem).unwrap().start().await.unwrap_err().to_string();
+    assert!(refused.contains("does not use TLS"), "{refused}");
+}
+
 /// Returns the number of live tasks of this runtime.
 fn tasks() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()

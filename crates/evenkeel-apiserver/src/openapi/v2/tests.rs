@@ -41,7 +41,7 @@ fn varint(bytes: &[u8]) -> (u64, &[u8]) {
 }
 
 /// Returns the content of the only field of this number.
-fn field<'a>(message: &'a [u8], number: u32) -> &'a [u8] {
+fn field(message: &[u8], number: u32) -> &[u8] {
     let found: Vec<&[u8]> =
         fields(message).into_iter().filter(|(n, _)| *n == number).map(|(_, content)| content).collect();
     assert_eq!(found.len(), 1, "field {number}");
