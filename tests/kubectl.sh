@@ -308,7 +308,8 @@ is "get --subresource" 2 get deployment web --subresource=scale -o 'jsonpath={.s
 refuses "get of an object that does not exist" 'Error from server \(NotFound\): configmaps "none" not found' get cm none
 is "get --ignore-not-found" '' get cm none --ignore-not-found
 is "get services" 'NAME  TYPE  CLUSTER-IP  EXTERNAL-IP  PORT(S)  AGE
-web  ClusterIP  10.0.0.1  <none>  80/TCP  <age>' get services
+kubernetes  ClusterIP  10.0.0.1  <none>  443/TCP  <age>
+web  ClusterIP  10.0.0.2  <none>  80/TCP  <age>' get services
 is "get pods" 'NAME  READY  STATUS  RESTARTS  AGE
 p1  0/1  Pending  0  <age>' get pods
 like "get all" '^deployment.apps/web ' get all
@@ -528,8 +529,8 @@ YAML
 refuses "apply of a definition and its object" 'ensure CRDs are installed first' apply -f "$work/both.yaml"
 is "apply of both again" 'customresourcedefinition.apiextensions.k8s.io/bars.example.com unchanged
 bar.example.com/b1 created' apply -f "$work/both.yaml"
-is "delete of both" 'customresourcedefinition.apiextensions.k8s.io "bars.example.com" deleted
-bar.example.com "b1" deleted' delete -f "$work/both.yaml" --timeout=20s
+is "delete of the definition" 'customresourcedefinition.apiextensions.k8s.io "bars.example.com" deleted' \
+    delete crd bars.example.com --timeout=20s
 
 # Watch: a watch in the background receives the events.
 "$kubectl_binary" get configmaps --watch --output-watch-events -l watched=yes >"$work/watch.log" 2>&1 &

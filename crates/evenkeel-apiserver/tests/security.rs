@@ -377,3 +377,19 @@ async fn sec_64_expensive_requests_are_refused() {
     let selector = "a".repeat(64);
     assert_eq!(client.json("GET", &format!("{maps}?labelSelector={selector}"), None).await.0, 400);
 }
+
+#[tokio::test]
+async fn aut_16_the_client_ca_is_published_for_extension_servers() {
+    let mut ca = rcgen::CertificateParams::default();
+    ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let ca = ca.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().pem();
+    let server = ApiServer::builder().tls().client_ca(format!("# mine\n{ca}")).unwrap().start().await.unwrap();
+    let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+    let request = http::Request::builder().uri(path).body(http_body_util::Full::<bytes::Bytes>::default()).unwrap();
+    let response = tower_service::Service::call(&mut server.service(), request).await.unwrap();
+    let body = http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes();
+    let published: Value = serde_json::from_slice(&body).unwrap();
+    let expected = format!("{}{}", server.ca_pem().unwrap(), ca.replace("\r\n", "\n"));
+    let text = published["data"]["client-ca-file"].as_str().unwrap().replace("\r\n", "\n");
+    assert_eq!(text, expected.replace("\r\n", "\n"));
+}

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::NonEmptyStringValueParser;
 use evenkeel_apiserver::{
-    ApiServer, AuditPolicy, ControllerTiming, FaultSpecError, Faults, Fsync, HistoryAfterRestart, OpenApiError, Rule, StartError,
-    backup_data_dir,
+    ApiServer, AuditPolicy, ControllerTiming, FaultSpecError, Faults, Fsync, HistoryAfterRestart, OpenApiError, Rule,
+    StartError, backup_data_dir,
 };
 use evenkeel_core::duration;
 use evenkeel_core::quantity::ExactQuantity;

@@ -8,6 +8,7 @@ use super::target::WriteScope;
 use super::{ApiEngine, response, storage_status};
 use crate::http_types::{ApiRequest, Body, HandlerCall, HandlerOutcome};
 use crate::query::Query;
+use crate::registry::deprecation_warning;
 use crate::route::{self, Health, HealthEndpoint, Route, Verb};
 use crate::store::WriteRefusal;
 use crate::{discovery, negotiate, openapi, openid};
@@ -92,7 +93,7 @@ impl ApiEngine {
             return Err(storage_status(&refusal).into());
         }
         let mut outcome = outcome?;
-        if let Some(warning) = resource.custom.as_ref().and_then(|custom| custom.deprecation_warning.clone()) {
+        if let Some(warning) = deprecation_warning(resource, self.settings.version) {
             outcome = outcome.with(|response| response::warn(response, &[warning]));
         }
         Ok(outcome)

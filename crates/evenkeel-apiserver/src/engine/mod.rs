@@ -75,7 +75,7 @@ use crate::logs::PodLogs;
 use crate::memory::Memory;
 use crate::metrics::{ResourceObjects, ServedResource, StoreFacts};
 use crate::openapi::Descriptions;
-use crate::registry::Registry;
+use crate::registry::{Registry, deprecation_warning};
 use crate::store::{History, Image, OpenedStore, Store, StoreStats, WriteRefusal};
 use crate::token_keys::TokenKeys;
 use crate::version::ServerVersion;
@@ -425,7 +425,7 @@ impl Handler for Arc<ApiEngine> {
         let registry = self.registry();
         let resource = registry.lookup(info.group, info.version, info.resource)?;
         let known = info.subresource.is_empty() || resource.subresource(info.subresource).is_some();
-        let deprecated = resource.custom.as_ref().is_some_and(|custom| custom.deprecation_warning.is_some());
+        let deprecated = deprecation_warning(resource, self.settings.version).is_some();
         known.then_some(ServedResource { deprecated })
     }
 

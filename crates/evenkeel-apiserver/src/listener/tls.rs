@@ -8,6 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use jiff::civil::Date;
 use jiff::{Timestamp, ToSpan, tz::TimeZone};
 use rcgen::{
@@ -96,7 +98,11 @@ impl IdentityKeys {
 
 /// Authorities of the user's that issue client certificates.
 #[derive(Clone, Debug)]
-pub(crate) struct ClientCa(Vec<CertificateDer<'static>>);
+pub(crate) struct ClientCa {
+    /// The certificates in PEM, without what else was in the text.
+    pub(crate) pem: String,
+    certificates: Vec<CertificateDer<'static>>,
+}
 
 impl ClientCa {
     /// The largest text.
@@ -119,7 +125,13 @@ impl ClientCa {
         if certificates.is_empty() {
             return Err(refused("it has no certificate in PEM form".to_owned()));
         }
-        Ok(ClientCa(certificates))
+        let encode = |certificate: &CertificateDer<'_>| {
+            let text = BASE64_STANDARD.encode(certificate);
+            let lines = text.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok());
+            let lines: Vec<&str> = lines.collect();
+            format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
+        };
+        Ok(ClientCa { pem: certificates.iter().map(encode).collect(), certificates })
     }
 }
 
@@ -174,7 +186,7 @@ impl Identity {
 
         let mut roots = RootCertStore::empty();
         roots.add(ca_der).map_err(setup)?;
-        for certificate in client_ca.iter().flat_map(|ca| &ca.0) {
+        for certificate in client_ca.iter().flat_map(|ca| &ca.certificates) {
             roots.add(certificate.clone()).map_err(setup)?;
         }
         let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())

@@ -1,6 +1,7 @@
 //! The served resources, built-in and custom, as data.
 
 mod builtin;
+mod deprecation;
 mod snapshot;
 mod strategy;
 #[cfg(test)]
@@ -15,6 +16,7 @@ use crate::engine::strategies::{CustomResourceHooks, KindHooks};
 use crate::schema::Schema;
 
 pub(crate) use builtin::schema_id as builtin_schema_id;
+pub(crate) use deprecation::deprecation_warning;
 pub(crate) use snapshot::{Group, Registry, Version};
 
 /// One resource in one version: what the URL's group, version and plural select.

@@ -222,7 +222,8 @@ impl Builder {
             aside: AsideThreads::new(),
             draining: AtomicBool::new(false),
         });
-        let client_ca = identity.as_ref().map(|identity| identity.ca_pem.clone());
+        let others = self.client_ca.as_ref().map_or("", |ca| &ca.pem);
+        let client_ca = identity.as_ref().map(|identity| format!("{}{others}", identity.ca_pem));
         handler.bootstrap(&ServerFacts { address, client_ca });
         let inside = InProcess::new(Arc::clone(&shared), Caller::InProcess(Arc::new(authenticated(admin()))));
         for folder in &self.crd_dirs {

@@ -46,6 +46,10 @@ async fn writes_of_unenforced_kinds_carry_a_warning() {
             object("v1", "LimitRange", json!({"spec": {"limits": []}})),
         ),
         (
+            "/apis/networking.k8s.io/v1/servicecidrs".to_owned(),
+            object("networking.k8s.io/v1", "ServiceCIDR", json!({"spec": {"cidrs": ["10.9.0.0/16"]}})),
+        ),
+        (
             format!("{FLOW_CONTROL}/prioritylevelconfigurations"),
             object(flow_control, "PriorityLevelConfiguration", json!({"spec": {"type": "Exempt"}})),
         ),
@@ -98,4 +102,22 @@ async fn kinds_of_external_controllers_carry_no_warning() {
         let created = api.post(path, &object).await;
         assert_eq!((created.status, created.warnings()), (201, Vec::new()), "{}", created.text);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn msc_20_responses_about_deprecated_kinds_carry_a_warning() {
+    let path = "/api/v1/namespaces/default/endpoints";
+    let warning = "299 - \"v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice\"";
+    let api = Api::start().await;
+    let created = api.post(path, &object("v1", "Endpoints", json!({}))).await;
+    assert_eq!((created.status, created.warnings()), (201, vec![warning]), "{}", created.text);
+    for response in [api.get(path).await, api.get(&format!("{path}/a")).await, api.delete(&format!("{path}/a")).await] {
+        assert_eq!((response.status, response.warnings()), (200, vec![warning]), "{}", response.text);
+    }
+    let metrics = api.get("/metrics").await.text;
+    assert!(metrics.contains("apiserver_requested_deprecated_apis"), "{metrics}");
+
+    let builder = evenkeel_apiserver::ApiServer::builder().version(evenkeel_apiserver::ServerVersion::V1_32);
+    let older = Api::with(builder).await.get(path).await;
+    assert_eq!((older.status, older.warnings()), (200, Vec::new()));
 }
