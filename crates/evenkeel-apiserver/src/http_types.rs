@@ -117,6 +117,25 @@ pub struct Body(BodyKind);
 enum BodyKind {
     Whole(Option<Bytes>),
     Stream(Pin<Box<dyn FrameStream>>),
+    /// A stream that needs calls. The listener drives it, and no other code reads it.
+    Calling(Box<dyn CallingStream>),
+}
+
+/// A body that needs the results of calls while it is produced.
+pub(crate) trait CallingStream: Send {
+    /// Returns the next step. After [`StreamStep::Calls`] the results are in [`CallingStream::state`] when it is polled again.
+    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<StreamStep>;
+
+    /// Returns where the results of calls are kept.
+    fn state(&self) -> &RequestState;
+}
+
+/// A step of a [`CallingStream`].
+#[derive(Debug)]
+pub(crate) enum StreamStep {
+    Frame(Bytes),
+    Calls(Vec<OutboundCall>),
+    End,
 }
 
 /// A body that is produced while it is read.
@@ -156,7 +175,20 @@ impl Body {
         static EMPTY: Bytes = Bytes::new();
         match &self.0 {
             BodyKind::Whole(bytes) => Some(bytes.as_ref().unwrap_or(&EMPTY)),
-            BodyKind::Stream(_) => None,
+            BodyKind::Stream(_) | BodyKind::Calling(_) => None,
+        }
+    }
+
+    /// Returns a body that needs calls while it is produced.
+    pub(crate) fn calling(stream: impl CallingStream + 'static) -> Self {
+        Body(BodyKind::Calling(Box::new(stream)))
+    }
+
+    /// Lets `drive` turn a body that needs calls into one that makes them.
+    pub(crate) fn driven(self, drive: impl FnOnce(Box<dyn CallingStream>) -> Body) -> Self {
+        match self.0 {
+            BodyKind::Calling(stream) => drive(stream),
+            other => Body(other),
         }
     }
 
@@ -165,7 +197,7 @@ impl Body {
     pub(crate) fn metered(self, connection: &Arc<ConnectionMemory>) -> Self {
         match self.0 {
             BodyKind::Whole(bytes) => memory::charge_whole(bytes.unwrap_or_default(), connection),
-            BodyKind::Stream(_) => Body::stream(MeteredBody::new(self, Arc::clone(connection))),
+            BodyKind::Stream(_) | BodyKind::Calling(_) => Body::stream(MeteredBody::new(self, Arc::clone(connection))),
         }
     }
 
@@ -190,6 +222,12 @@ impl http_body::Body for Body {
             BodyKind::Stream(stream) => {
                 stream.as_mut().poll_frame(cx).map(|frame| frame.map(|bytes| bytes.map(Frame::data)))
             }
+            BodyKind::Calling(stream) => match stream.poll_step(cx) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(StreamStep::Frame(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Poll::Ready(StreamStep::Calls(_)) => Poll::Ready(Some(Err(ConnectionCut))),
+                Poll::Ready(StreamStep::End) => Poll::Ready(None),
+            },
         }
     }
 
@@ -200,7 +238,7 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> http_body::SizeHint {
         match &self.0 {
             BodyKind::Whole(bytes) => http_body::SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
-            BodyKind::Stream(_) => http_body::SizeHint::default(),
+            BodyKind::Stream(_) | BodyKind::Calling(_) => http_body::SizeHint::default(),
         }
     }
 }
@@ -209,7 +247,7 @@ impl std::fmt::Debug for Body {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0 {
             BodyKind::Whole(bytes) => write!(f, "Body({} bytes)", bytes.as_ref().map_or(0, Bytes::len)),
-            BodyKind::Stream(_) => f.write_str("Body(stream)"),
+            BodyKind::Stream(_) | BodyKind::Calling(_) => f.write_str("Body(stream)"),
         }
     }
 }

@@ -27,9 +27,8 @@
 //!   [`Builder::rbac`]. Its only controllers collect garbage, aggregate roles, add default ServiceAccounts, remove
 //!   terminating namespaces and definitions, and expire events.
 //! - A request to an unsupported subresource returns 501.
-//! - An object that kube-apiserver would act upon and this server does not (webhook configurations, admission policies,
-//!   quotas, limit ranges, flow control, API services, conversion webhooks) is stored, and every write of it
-//!   returns a `Warning` header.
+//! - An object that kube-apiserver would act upon and this server does not (admission policies, quotas, limit
+//!   ranges, flow control, API services) is stored, and every write of it returns a `Warning` header.
 //!
 //! # Modules
 //!
@@ -42,8 +41,10 @@
 #[cfg(not(any(feature = "ring", feature = "aws-lc-rs")))]
 compile_error!("the server generates keys and certificates: enable the feature `ring` or `aws-lc-rs`");
 
+mod admission_hook;
 mod audit;
 mod authorization;
+mod conversion_function;
 mod crd;
 mod data_dir;
 mod discovery;
@@ -84,6 +85,7 @@ mod token_file;
 mod token_keys;
 mod version;
 
+pub use admission_hook::{AdmissionHook, AdmissionReview, AdmissionVerdict};
 pub use audit::{AuditLogError, AuditPolicy, AuditPolicyError};
 pub use data_dir::{DataDirError, HistoryAfterRestart, backup_data_dir};
 pub use engine::{ControllerTiming, Snapshot};

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 pub(crate) use names::{
-    config_key, dns_label, dns_subdomain, label_value, path_segment, qualified_name, validate_name,
+    config_key, dns_1035_label, dns_label, dns_subdomain, label_value, path_segment, qualified_name, validate_name,
 };
 
 use crate::field::{FieldError, FieldFault, MAX_ERRORS, is_full};

@@ -4,12 +4,15 @@
 //! results ([`RequestState`](crate::request_state::RequestState)).
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
+
+use crate::env::uuid;
 
 /// Identifies a call by its receiver and its content: equal calls of one request are made once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,7 +21,6 @@ pub(crate) struct CallId([u8; 32]);
 impl CallId {
     /// Returns the id of a call to this receiver. The content leaves out what differs between runs of a request, such as
     /// the uid of a review.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no plugin of admission calls out yet"))]
     pub(crate) fn new(receiver: &str, content: &[u8]) -> Self {
         let mut hash = Sha256::new();
         // The length separates the two parts.
@@ -26,6 +28,19 @@ impl CallId {
         hash.update(receiver);
         hash.update(content);
         CallId(hash.finalize().into())
+    }
+
+    /// Returns the uid of the review that this call carries. `seed` tells requests with equal calls apart.
+    pub(crate) fn review_uid(&self, seed: [u64; 2]) -> String {
+        let mut hash = Sha256::new();
+        hash.update(self.0);
+        seed.iter().for_each(|number| hash.update(number.to_le_bytes()));
+        let digest: [u8; 32] = hash.finalize().into();
+        let mut halves =
+            digest.chunks_exact(8).map(|bytes| bytes.iter().fold(0, |half, byte| half << 8 | u64::from(*byte)));
+        let halves = [halves.next().unwrap_or_default(), halves.next().unwrap_or_default()];
+        let next = std::cell::Cell::new(0);
+        uuid(|| halves[next.replace(1)])
     }
 }
 
@@ -42,14 +57,43 @@ pub(crate) struct OutboundCall {
 #[derive(Clone)]
 pub(crate) enum CallEndpoint {
     /// A function of the program.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no plugin of admission calls out yet"))]
     Function(CallFunction),
+    /// A server that is called over HTTPS.
+    Https(Arc<HttpsEndpoint>),
+    /// No receiver was found: the call fails with this error.
+    Unreachable(CallError),
+}
+
+/// A server that takes POST requests over HTTPS.
+#[derive(Debug)]
+pub(crate) struct HttpsEndpoint {
+    /// The URL of the request, as errors show it.
+    pub(crate) url: String,
+    /// The `Host` header.
+    pub(crate) authority: String,
+    /// Path and query.
+    pub(crate) path: String,
+    /// The name that the certificate must have.
+    pub(crate) server_name: String,
+    pub(crate) address: CallAddress,
+    /// Trusted certificates in PEM. If empty, those of the system are trusted.
+    pub(crate) ca_bundle: Bytes,
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum CallAddress {
+    Socket(SocketAddr),
+    /// A host that is looked up, and a port.
+    Host(String, u16),
 }
 
 impl fmt::Debug for CallEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CallEndpoint::Function(_) => f.write_str("Function"),
+            CallEndpoint::Https(endpoint) => write!(f, "Https({})", endpoint.url),
+            CallEndpoint::Unreachable(error) => write!(f, "Unreachable({error})"),
         }
     }
 }

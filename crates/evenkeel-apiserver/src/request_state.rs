@@ -5,7 +5,7 @@
 //! request again, which then finds their results here. What a run draws (the time, random numbers) is kept as well: the
 //! next run makes the same object from it, so it needs the same calls and no others.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
@@ -19,6 +19,12 @@ pub(crate) struct RequestState {
     wall: OnceLock<Timestamp>,
     random: Mutex<DrawnNumbers>,
     results: Mutex<HashMap<CallId, Arc<CallResult>>>,
+    /// The calls whose results have been counted.
+    counted: Mutex<HashSet<CallId>>,
+    /// Tells the reviews of this request from those of others.
+    review_seed: OnceLock<[u64; 2]>,
+    /// The annotations for the audit log.
+    annotations: Mutex<BTreeMap<String, String>>,
 }
 
 /// The random numbers of all runs, and how many of them the current run has used.
@@ -35,7 +41,6 @@ impl RequestState {
     }
 
     /// Returns the result of a call, if it has been made.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no plugin of admission calls out yet"))]
     pub(crate) fn result(&self, id: &CallId) -> Option<Arc<CallResult>> {
         lock(&self.results).get(id).cloned()
     }
@@ -43,6 +48,26 @@ impl RequestState {
     /// Keeps the result of a call for the next run.
     pub(crate) fn keep_result(&self, id: CallId, result: CallResult) {
         lock(&self.results).insert(id, Arc::new(result));
+    }
+
+    /// Returns whether the result of a call is seen for the first time: later runs of the request see it again.
+    pub(crate) fn count_result(&self, id: CallId) -> bool {
+        lock(&self.counted).insert(id)
+    }
+
+    /// Returns the uid of the review that a call carries, which is the same in each run.
+    pub(crate) fn review_uid(&self, id: &CallId, env: &dyn Env) -> String {
+        id.review_uid(*self.review_seed.get_or_init(|| [env.random(), env.random()]))
+    }
+
+    /// Adds an annotation to the request's event in the audit log.
+    pub(crate) fn annotate(&self, key: String, value: String) {
+        lock(&self.annotations).insert(key, value);
+    }
+
+    /// Returns the annotations for the audit log.
+    pub(crate) fn annotations(&self) -> BTreeMap<String, String> {
+        lock(&self.annotations).clone()
     }
 }
 

@@ -1,5 +1,6 @@
 //! [`AuditEvent`]: one stage of one request, as upstream writes it (AUD-001).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -56,7 +57,7 @@ pub(crate) struct AuditEvent {
     pub(crate) request_received_timestamp: String,
     pub(crate) stage_timestamp: String,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) annotations: BTreeMap<&'static str, String>,
+    pub(crate) annotations: BTreeMap<Cow<'static, str>, String>,
 }
 
 /// A user, as in `authentication.k8s.io/v1`.
@@ -126,6 +127,6 @@ impl AuditEvent {
     }
 
     pub(crate) fn mark_truncated(&mut self) {
-        self.annotations.insert("audit.k8s.io/truncated", "true".to_owned());
+        self.annotations.insert("audit.k8s.io/truncated".into(), "true".to_owned());
     }
 }

@@ -138,8 +138,13 @@ impl AuditRequest {
 
     /// Notes what authorization has decided (AUD-003).
     pub(crate) fn decide(&mut self, decision: &str, reason: String) {
-        self.event.annotations.insert(DECISION, decision.to_owned());
-        self.event.annotations.insert(REASON, reason);
+        self.event.annotations.insert(DECISION.into(), decision.to_owned());
+        self.event.annotations.insert(REASON.into(), reason);
+    }
+
+    /// Adds the annotations of admission.
+    pub(crate) fn annotate(&mut self, annotations: BTreeMap<String, String>) {
+        self.event.annotations.extend(annotations.into_iter().map(|(key, value)| (key.into(), value)));
     }
 
     /// Notes the body of the request.

@@ -9,6 +9,7 @@ use super::names::{label_fault, subdomain_fault};
 use super::patterns::Patterns;
 use super::{at, flag, list, rules, structure, text, texts};
 use crate::field::FieldError;
+use crate::kinds::webhook_configurations;
 use crate::schema::{MAX_DEPTH, is_known_format};
 
 /// Completes a new definition, and returns its errors.
@@ -454,13 +455,30 @@ fn check_conversion(spec: &Value, errors: &mut Vec<FieldError>) {
             let detail = "required when strategy is set to Webhook";
             errors.push(FieldError::required(place, detail));
         }
-        Some(client) if client.get("url").is_some() == client.get("service").is_some() => {
-            let detail = "exactly one of url or service is required";
-            errors.push(FieldError::required(place, detail));
-        }
-        Some(_) => {}
+        Some(client) => webhook_configurations::client_config(client, place, errors),
     }
-    if list(spec, &["conversion", "webhook", "conversionReviewVersions"]).is_empty() {
-        errors.push(FieldError::required("spec.conversion.conversionReviewVersions", ""));
+    check_review_versions(list(spec, &["conversion", "webhook", "conversionReviewVersions"]), errors);
+}
+
+/// CWH-001.
+fn check_review_versions(versions: &[Value], errors: &mut Vec<FieldError>) {
+    let place = "spec.conversion.conversionReviewVersions";
+    if versions.is_empty() {
+        errors.push(FieldError::required(place, ""));
+        return;
+    }
+    let mut seen = BTreeSet::new();
+    for (index, version) in versions.iter().enumerate() {
+        let version = version.as_str().unwrap_or_default();
+        let place = format!("{place}[{index}]");
+        if !seen.insert(version) {
+            errors.push(FieldError::invalid(place, &version.into(), "duplicate version"));
+        } else if let Some(fault) = label_fault(version) {
+            errors.push(FieldError::invalid(place, &version.into(), fault));
+        }
+    }
+    if !seen.contains("v1") && !seen.contains("v1beta1") {
+        let detail = "must include at least one of v1, v1beta1";
+        errors.push(FieldError::invalid(place, &Value::from(versions.to_vec()), detail));
     }
 }

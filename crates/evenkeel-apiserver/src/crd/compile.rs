@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::conditions::is_true;
 use super::rules::{self, RuleTree};
 use super::{at, flag, list, text, texts};
+use crate::engine::ConversionWebhook;
 use crate::registry::{
     CustomFacts, KindStrategy, NameRule, PrinterColumn, Resource, ScalePaths, SchemaHandle, SelectableField,
     Subresource, UnknownField,
@@ -99,6 +100,7 @@ fn resource(definition: &Value, version: &Value) -> Result<Resource, CompileFaul
         schema_stamp: at(definition, &["metadata", "generation"]).and_then(Value::as_u64).unwrap_or(0),
         memory: memory_of_version(version),
         rules: RuleTree::compile(&open_api, true),
+        conversion: ConversionWebhook::of(at(definition, &["spec", "conversion"]).unwrap_or(&Value::Null)),
         published_schema: publish(open_api, &group, version_name, &kind),
     };
     Ok(Resource {

@@ -19,7 +19,6 @@
 mod admission;
 mod authorize;
 pub(crate) mod bootstrap;
-#[allow(dead_code, reason = "webhooks and policies are still to come")]
 mod compiled_objects;
 mod continue_token;
 mod controllers;
@@ -42,6 +41,7 @@ mod timers;
 mod token_authentication;
 mod verbs;
 mod view;
+mod webhook_client;
 mod weight;
 
 use std::collections::BTreeSet;
@@ -54,13 +54,18 @@ use std::time::Duration;
 
 use evenkeel_core::{Reason, Status};
 
+use self::admission::webhooks::AdmissionWebhooks;
+pub(crate) use self::admission::webhooks::WebhookCounts;
+pub(crate) use self::admission::webhooks::configuration::{Webhook, WebhookKind};
 pub(crate) use self::authorize::is_authenticated;
 use self::bootstrap::{ServerFacts, StoreOrigin};
+pub(crate) use self::convert::webhook::{ConversionWebhook, Converter};
 use self::rbac::{AggregationTimer, RbacIndex};
 use self::service_addresses::ServiceAddresses;
 use self::timers::TimerWheel;
 pub(crate) use self::token_authentication::ISSUER;
 pub(crate) use self::view::encode;
+pub(crate) use self::webhook_client::ServiceRoutes;
 use self::weight::SlowResources;
 use crate::authorization::{AccessAttributes, AccessDecision, Forbidden};
 use crate::data_dir::HistoryAfterRestart;
@@ -154,6 +159,12 @@ pub(crate) struct Settings {
     pub(crate) static_tokens: Tokens,
     /// The handlers of exec and attach.
     pub(crate) processes: ProcessHandlers,
+    /// The functions that review writes.
+    pub(crate) admission_functions: Vec<(WebhookKind, Arc<Webhook>)>,
+    /// The functions that convert custom resources.
+    pub(crate) converters: Vec<Converter>,
+    /// Where the Services of webhooks are reached.
+    pub(crate) service_routes: ServiceRoutes,
     /// The memory budget, which the listener shares.
     pub(crate) memory: Arc<Memory>,
     /// The descriptions of built-in kinds in OpenAPI documents.
@@ -181,6 +192,9 @@ impl Default for Settings {
             tls: false,
             static_tokens: Tokens::default(),
             processes: ProcessHandlers::default(),
+            admission_functions: Vec::new(),
+            converters: Vec::new(),
+            service_routes: ServiceRoutes::default(),
             memory: Arc::default(),
             descriptions: None,
         }
@@ -232,6 +246,7 @@ pub(crate) struct ApiEngine {
     slow: SlowResources,
     /// The logs of containers.
     logs: PodLogs,
+    webhooks: AdmissionWebhooks,
 }
 
 impl ApiEngine {
@@ -253,6 +268,7 @@ impl ApiEngine {
             None => Arc::new(Store::new(settings.history).with_memory(Arc::clone(&settings.memory))),
         };
         let engine = Arc::new(ApiEngine {
+            webhooks: AdmissionWebhooks::new(&settings.admission_functions),
             logs: PodLogs::new(Arc::clone(&env)),
             store,
             registry: RwLock::new(Registry::builtin().with_descriptions(settings.descriptions.clone())),
@@ -444,6 +460,7 @@ impl Handler for Arc<ApiEngine> {
             history_bytes: self.settings.history.bytes,
             memory: self.settings.memory.stats(),
             journal: self.store.journal_stats(),
+            webhooks: self.webhooks.metrics.counts(),
         }
     }
 

@@ -10,7 +10,6 @@ pub(crate) enum RequestError {
     /// The request is refused.
     Refused(Box<Status>),
     /// The request needs the results of these calls, and then runs again.
-    #[expect(dead_code, reason = "no plugin of admission calls out yet")]
     NeedsCalls(Vec<OutboundCall>),
 }
 

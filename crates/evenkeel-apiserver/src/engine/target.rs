@@ -6,7 +6,7 @@ use evenkeel_core::{Status, StatusDetails};
 use serde_json::{Value, json};
 
 use super::options::WriteOptions;
-use super::{ApiEngine, object};
+use super::{ApiEngine, convert, object};
 use crate::field::{self, FieldError};
 use crate::http_types::ApiRequest;
 use crate::registry::Resource;
@@ -70,6 +70,11 @@ impl<'a> Writer<'a> {
         Writer { options, manager, ownership: OwnershipSource::Changes, request: Some(request) }
     }
 
+    /// Returns the same writer for writes that the request gives rise to and that do not pass admission.
+    pub(crate) fn past_admission(self) -> Self {
+        Writer { request: None, ..self }
+    }
+
     /// Returns the writer of a change that the server itself makes.
     pub(crate) fn server(options: &'a WriteOptions) -> Self {
         Writer { options, manager: "evenkeel", ownership: OwnershipSource::Changes, request: None }
@@ -80,8 +85,20 @@ impl<'a> Writer<'a> {
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) record: Arc<Record>,
+    /// The object in the version of the request, where a converter made the stored one from it.
+    pub(crate) converted: Option<Value>,
     pub(crate) created: bool,
     pub(crate) warnings: Vec<String>,
+}
+
+impl Written {
+    /// Returns the object as the response shows it.
+    pub(crate) fn shown(&self, resource: &Resource) -> Arc<Record> {
+        match &self.converted {
+            Some(object) => convert::shown(resource, object, self.record.revision),
+            None => Arc::clone(&self.record),
+        }
+    }
 }
 
 /// Returns the key of an object: `namespace/name`, or `name`.

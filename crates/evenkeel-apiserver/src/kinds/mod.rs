@@ -25,6 +25,7 @@ mod services;
 mod storage;
 #[cfg(test)]
 mod tests;
+pub(crate) mod webhook_configurations;
 mod workloads;
 
 use serde_json::{Value, json};
@@ -208,6 +209,8 @@ pub(crate) fn validate_create(group: &str, kind: &str, object: &Value) -> Vec<Fi
         (AUTHORIZATION, "RoleBinding") => rbac::validate_binding(object, true),
         (AUTHORIZATION, "ClusterRoleBinding") => rbac::validate_binding(object, false),
         ("autoscaling", "Scale") => validate_scale(object),
+        (ADMISSION, "MutatingWebhookConfiguration") => webhook_configurations::validate(object, true),
+        (ADMISSION, "ValidatingWebhookConfiguration") => webhook_configurations::validate(object, false),
         _ => Vec::new(),
     });
     errors

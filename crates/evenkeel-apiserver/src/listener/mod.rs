@@ -20,6 +20,7 @@ mod fault_body;
 mod fault_endpoint;
 pub(crate) mod flow;
 pub(crate) mod http;
+pub(crate) mod https;
 mod impersonate;
 pub(crate) mod observation;
 mod outbound;

@@ -9,6 +9,7 @@
 //!
 //! A request that ends without a response (a fault, a client that went away, a panic) is recorded when it is dropped.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -136,6 +137,13 @@ impl<'a> Observation<'a> {
     pub(crate) fn request_body(&mut self, body: &Bytes, headers: &HeaderMap) {
         if let Some(audit) = self.audit() {
             audit.request_body(body, headers);
+        }
+    }
+
+    /// Notes the annotations of admission.
+    pub(crate) fn annotations(&mut self, annotations: BTreeMap<String, String>) {
+        if let Some(audit) = self.audit() {
+            audit.annotate(annotations);
         }
     }
 

@@ -25,6 +25,7 @@ use super::aside::{AsideError, AsideThreads};
 use super::auth::{self, Authenticator, ClientCertificate};
 use super::fault_body::{CutAfterBytes, FaultInjectingWatch};
 use super::flow::{self, InFlightLimits, Precedence};
+use super::https::HttpsClient;
 use super::impersonate::ImpersonatingRequest;
 use super::observation::{Observation, SessionEnd};
 use super::request_body::{self, RequestBodyError};
@@ -78,6 +79,8 @@ pub(crate) struct ServerShared {
     pub(crate) started: Duration,
     pub(crate) in_flight: InFlightLimits,
     pub(crate) aside: AsideThreads,
+    /// Calls webhooks.
+    pub(crate) https: Arc<HttpsClient>,
     /// The server shuts down: connections get no further responses.
     pub(crate) draining: AtomicBool,
 }
@@ -251,6 +254,7 @@ impl InProcess {
             Err(_) => status_response_to(&request.headers, &request.uri, &timed_out()),
         };
         drop(seat);
+        observation.annotations(request.state.annotations());
         if plan.outcome == RequestOutcome::HandleThenDrop {
             return Err(ConnectionCut);
         }
@@ -390,7 +394,11 @@ impl InProcess {
             let revision = loop {
                 let mut has_begun = false;
                 let rest: Continuation = match outcome {
-                    HandlerOutcome::Response(response) => return self.when_durable(request, response).await,
+                    HandlerOutcome::Response(response) => {
+                        let https = &self.shared.https;
+                        let drive = |stream| Body::stream(outbound::DrivenStream::new(stream, https));
+                        return self.when_durable(request, response.map(|body| body.driven(drive))).await;
+                    }
                     HandlerOutcome::Upgrade(upgrade) => return self.upgrade(request, upgrade, on_upgrade),
                     HandlerOutcome::AwaitRevision { revision } => break revision,
                     HandlerOutcome::TakesLong => {
@@ -405,7 +413,7 @@ impl InProcess {
                     }
                     HandlerOutcome::NeedsCalls { calls, then } => {
                         has_begun = true;
-                        outbound::make_calls(calls, &request.state).await;
+                        outbound::make_calls(calls, &self.shared.https, &request.state).await;
                         then
                     }
                 };

@@ -75,7 +75,8 @@ pub(crate) fn dns_label(name: &str) -> Vec<String> {
     faults
 }
 
-fn dns_1035_label(name: &str) -> Vec<String> {
+/// RFC 1035 label: it starts with a letter.
+pub(crate) fn dns_1035_label(name: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if name.len() > LABEL_MAX {
         faults.push(too_long(LABEL_MAX));

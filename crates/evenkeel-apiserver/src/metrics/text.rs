@@ -10,6 +10,7 @@ use http::{HeaderValue, Method, Response, header};
 
 use super::series::{DURATION_BOUNDS, SIZE_BOUNDS, SeriesLabels};
 use super::{Metrics, ResourceObjects, Series, process};
+use crate::engine::WebhookCounts;
 use crate::http_types::Body;
 use crate::listener::flow::QueueStats;
 use crate::memory::MemoryStats;
@@ -29,6 +30,8 @@ pub(crate) struct StoreFacts {
     pub(crate) memory: MemoryStats,
     /// The files of a durable store.
     pub(crate) journal: Option<JournalStats>,
+    /// The reviews of admission webhooks.
+    pub(crate) webhooks: WebhookCounts,
 }
 
 impl Metrics {
@@ -70,6 +73,7 @@ impl Metrics {
             files(&mut text, journal);
         }
         expensive_requests(&mut text, expensive);
+        webhooks(&mut text, &store.webhooks);
         if let Some(connections) = self.connections.get().map(|counters| counters.snapshot()) {
             let prefix = "evenkeel_apiserver_connections";
             text.single(prefix, "gauge", "Open connections.", connections.open);
@@ -214,6 +218,40 @@ fn expensive_requests(text: &mut Exposition, queue: &QueueStats) {
     text.family(&name, "counter", "Expensive requests that were refused because too many wait.");
     text.sample(&name, &[("user", "masters")], queue.refused.exempt);
     text.sample(&name, &[("user", "other")], queue.refused.ordinary);
+}
+
+fn webhooks(text: &mut Exposition, counts: &WebhookCounts) {
+    let name = "apiserver_admission_webhook_request_total";
+    text.family(name, "counter", "Reviews by admission webhooks.");
+    for (labels, count) in &counts.requests {
+        let (code, rejected) = (labels.code.to_string(), labels.rejected.to_string());
+        let labels = [
+            ("code", code.as_str()),
+            ("name", labels.name.as_str()),
+            ("operation", labels.operation),
+            ("rejected", rejected.as_str()),
+            ("type", labels.kind),
+        ];
+        text.sample(name, &labels, count);
+    }
+    let name = "apiserver_admission_webhook_rejection_count";
+    text.family(name, "counter", "Requests that an admission webhook refused, or that failed because its call failed.");
+    for (labels, count) in &counts.rejections {
+        let code = labels.code.to_string();
+        let labels = [
+            ("error_type", labels.error),
+            ("name", labels.name.as_str()),
+            ("operation", labels.operation),
+            ("rejection_code", code.as_str()),
+            ("type", labels.kind),
+        ];
+        text.sample(name, &labels, count);
+    }
+    let name = "apiserver_admission_webhook_fail_open_count";
+    text.family(name, "counter", "Failed calls of admission webhooks that their policy ignores.");
+    for ((webhook, kind), count) in &counts.failed_open {
+        text.sample(name, &[("name", webhook.as_str()), ("type", *kind)], count);
+    }
 }
 
 fn process_metrics(text: &mut Exposition) {

@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use base64::Engine as _;
 use sha2::{Digest, Sha256};
 
+use crate::engine::ConversionWebhook;
 use crate::engine::strategies::{CustomResourceHooks, KindHooks};
 use crate::schema::Schema;
 
@@ -175,6 +176,8 @@ pub(crate) struct CustomFacts {
     pub(crate) memory: usize,
     /// The rules of the schema, if it has any.
     pub(crate) rules: Option<crate::crd::rules::RuleTree>,
+    /// The webhook that converts objects between versions.
+    pub(crate) conversion: Option<ConversionWebhook>,
     /// The schema as published, for OpenAPI.
     pub(crate) published_schema: serde_json::Value,
 }

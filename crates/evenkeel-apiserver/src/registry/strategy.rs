@@ -5,6 +5,7 @@ use crate::engine::strategies::{
     AccessReviewHooks, BindingHooks, BuiltinKind, CertificateSigningRequestHooks, ClusterRoleHooks, DefinitionHooks,
     JobHooks, KindHooks, NamespaceHooks, PodHooks, RoleBindingHooks, RoleHooks, RulesReviewHooks,
     SelfSubjectReviewHooks, ServiceAccountHooks, ServiceHooks, TokenReviewHooks, UnenforcedHooks,
+    WebhookConfigurationHooks,
 };
 
 /// The rules of names (OBJ-10) other than the default, a DNS subdomain.
@@ -202,6 +203,8 @@ const HOOKS: &[(&str, &dyn KindHooks)] = &[
     ("localsubjectaccessreviews.authorization.k8s.io", &AccessReviewHooks),
     ("selfsubjectaccessreviews.authorization.k8s.io", &AccessReviewHooks),
     ("selfsubjectrulesreviews.authorization.k8s.io", &RulesReviewHooks),
+    ("mutatingwebhookconfigurations.admissionregistration.k8s.io", &WebhookConfigurationHooks),
+    ("validatingwebhookconfigurations.admissionregistration.k8s.io", &WebhookConfigurationHooks),
 ];
 
 /// The kinds that kube-apiserver itself acts upon and this server does not. Kinds that controllers, kubelets or network
@@ -215,8 +218,6 @@ const UNENFORCED: &[&str] = &[
     "ipaddresses.networking.k8s.io",
     "runtimeclasses.node.k8s.io",
     "servicecidrs.networking.k8s.io",
-    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
-    "validatingwebhookconfigurations.admissionregistration.k8s.io",
     "mutatingadmissionpolicies.admissionregistration.k8s.io",
     "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
     "validatingadmissionpolicies.admissionregistration.k8s.io",

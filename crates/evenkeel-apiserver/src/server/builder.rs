@@ -5,11 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::Secret;
 use super::system_env::SystemEnv;
+use crate::admission_hook::{AdmissionHook, AdmissionReview, AdmissionVerdict};
 use crate::audit::AuditSettings;
+use crate::conversion_function::conversion_function;
 use crate::data_dir::HistoryAfterRestart;
-use crate::engine::{ControllerTiming, Settings, Snapshot};
+use crate::engine::{ControllerTiming, Converter, Settings, Snapshot};
 use crate::env::Env;
 use crate::exec::{PortHandler, ProcessHandler};
 use crate::faults::Clock;
@@ -276,6 +280,71 @@ impl Builder {
     /// ```
     pub fn port_forward(mut self, handler: impl PortHandler) -> Self {
         self.settings.processes.ports = Some(Arc::new(handler));
+        self
+    }
+
+    /// Lets a function of the program review writes, where a webhook of the hook's name would: after the built-in defaults, in
+    /// the order of the names of all hooks and webhook configurations. Dry runs, failure policy, timeout and reinvocation are
+    /// those of a webhook; a function that panics counts as a webhook that cannot be called.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), evenkeel_apiserver::StartError> {
+    /// use evenkeel_apiserver::{AdmissionHook, AdmissionReview, AdmissionVerdict, ApiServer};
+    ///
+    /// let hook = AdmissionHook::validating("names.example.com").rule(&["CREATE"], &[""], &["v1"], &["configmaps"]);
+    /// let check = |review: AdmissionReview| async move {
+    ///     match review.name().starts_with("tmp-") {
+    ///         true => AdmissionVerdict::deny("temporary objects are not allowed"),
+    ///         false => AdmissionVerdict::allow(),
+    ///     }
+    /// };
+    /// let server = ApiServer::builder().admit(hook, check).start().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn admit<F, Fut>(mut self, hook: AdmissionHook, function: F) -> Self
+    where
+        F: Fn(AdmissionReview) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = AdmissionVerdict> + Send + 'static,
+    {
+        self.settings.admission_functions.push(hook.into_webhook(function));
+        self
+    }
+
+    /// Lets a function of the program convert the custom resources of a kind between their versions, whatever the conversion
+    /// strategy of their definition. It receives objects of any version and the `apiVersion` that is wanted, and returns as many
+    /// objects in the same order, or the text of an error. Of their metadata only labels and annotations are taken.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), evenkeel_apiserver::StartError> {
+    /// use evenkeel_apiserver::ApiServer;
+    /// use serde_json::Value;
+    ///
+    /// let convert = |mut objects: Vec<Value>, version: String| async move {
+    ///     for object in &mut objects {
+    ///         object["apiVersion"] = version.as_str().into();
+    ///     }
+    ///     Ok(objects)
+    /// };
+    /// let server = ApiServer::builder().convert("example.com", "Widget", convert).start().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn convert<F, Fut>(mut self, group: impl Into<String>, kind: impl Into<String>, function: F) -> Self
+    where
+        F: Fn(Vec<Value>, String) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Vec<Value>, String>> + Send + 'static,
+    {
+        let function = conversion_function(function);
+        self.settings.converters.push(Converter { group: group.into(), kind: kind.into(), function });
+        self
+    }
+
+    /// Sets where the server reaches a port of a Service: [`ApiServer::route_service`] before the start.
+    pub fn route_service(self, namespace: &str, name: &str, port: u16, address: SocketAddr) -> Self {
+        self.settings.service_routes.set(namespace, name, port, address);
         self
     }
 

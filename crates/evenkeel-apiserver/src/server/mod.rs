@@ -7,6 +7,7 @@ mod start;
 mod system_env;
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +19,7 @@ pub use self::builder::Builder;
 pub use self::start::StartError;
 use self::start::Ticker;
 use self::system_env::SystemEnv;
-use crate::engine::Snapshot;
+use crate::engine::{ServiceRoutes, Snapshot};
 use crate::faults::Faults;
 use crate::install::{self, CrdSource, InstallError};
 use crate::kubeconfig::{Credential, Kubeconfig, write_private};
@@ -52,6 +53,7 @@ pub struct ApiServer {
     token: Option<Secret>,
     fault_endpoint_token: Option<Secret>,
     ticker: Ticker,
+    service_routes: ServiceRoutes,
 }
 
 impl ApiServer {
@@ -90,6 +92,12 @@ impl ApiServer {
     pub fn sign_certificate(&self, request_pem: &str, lifetime: Duration) -> Result<String, TlsError> {
         let identity = self.identity.as_ref().ok_or(TlsError::NotUsed)?;
         identity.sign(request_pem, SystemEnv::time_of_day(), lifetime)
+    }
+
+    /// Sets where the server reaches a port of a Service when it calls a webhook whose `clientConfig` names that Service. It
+    /// precedes the endpoints of the Service. The certificate must be valid for `{name}.{namespace}.svc`.
+    pub fn route_service(&self, namespace: &str, name: &str, port: u16, address: SocketAddr) {
+        self.service_routes.set(namespace, name, port, address);
     }
 
     /// Returns a kubeconfig with the credentials of the administrator.

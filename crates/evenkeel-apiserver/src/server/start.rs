@@ -220,6 +220,7 @@ impl Builder {
             handler: Arc::clone(&handler),
             in_flight: InFlightLimits::new(self.max_in_flight.0, self.max_in_flight.1),
             aside: AsideThreads::new(),
+            https: Arc::default(),
             draining: AtomicBool::new(false),
         });
         let others = self.client_ca.as_ref().map_or("", |ca| &ca.pem);
@@ -237,7 +238,16 @@ impl Builder {
             shared.metrics.connections.get_or_init(|| Arc::clone(&listening.counters));
         }
         tracing::debug!(%url, "API server started");
-        Ok(ApiServer { shared, listening, url, identity, token, fault_endpoint_token, ticker: Ticker::start(handler) })
+        Ok(ApiServer {
+            shared,
+            listening,
+            url,
+            identity,
+            token,
+            fault_endpoint_token,
+            ticker: Ticker::start(handler),
+            service_routes: self.settings.service_routes,
+        })
     }
 }
 

@@ -217,6 +217,16 @@ impl Api {
     }
 }
 
+impl Api {
+    /// Opens a watch that starts with the present objects.
+    pub(crate) async fn watch_from_start(&self, path: &str) -> Watch {
+        let request = Request::builder().uri(format!("{path}?watch=true")).body(Full::new(Bytes::new())).unwrap();
+        let response = self.service.clone().call(request).await.unwrap();
+        assert_eq!(response.status(), 200);
+        Watch { body: response.into_body() }
+    }
+}
+
 impl Handle {
     pub(crate) async fn send(
         &self,
@@ -281,6 +291,14 @@ impl Watch {
             events.extend(lines.map(|line| serde_json::from_slice::<Value>(line).unwrap()));
         }
         events
+    }
+
+    /// Waits for the next frame and returns its events; none at the end.
+    pub(crate) async fn next(&mut self) -> Vec<Value> {
+        let Some(frame) = self.body.frame().await else { return Vec::new() };
+        let frame = frame.unwrap().into_data().unwrap();
+        let lines = frame.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        lines.map(|line| serde_json::from_slice::<Value>(line).unwrap()).collect()
     }
 
     /// Returns the types of the available events, such as `ADDED MODIFIED`.

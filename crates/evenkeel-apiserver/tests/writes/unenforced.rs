@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::api::{Api, MERGE};
-use crate::{CONFIG_MAPS, DEFINITIONS, config_map, widgets};
+use crate::{CONFIG_MAPS, config_map};
 
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 const FLOW_CONTROL: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
@@ -20,14 +20,6 @@ async fn writes_of_unenforced_kinds_carry_a_warning() {
     let admission = "admissionregistration.k8s.io/v1";
     let flow_control = "flowcontrol.apiserver.k8s.io/v1";
     let cases = [
-        (
-            format!("{ADMISSION}/validatingwebhookconfigurations"),
-            object(admission, "ValidatingWebhookConfiguration", json!({})),
-        ),
-        (
-            format!("{ADMISSION}/mutatingwebhookconfigurations"),
-            object(admission, "MutatingWebhookConfiguration", json!({})),
-        ),
         (
             format!("{ADMISSION}/validatingadmissionpolicies"),
             object(admission, "ValidatingAdmissionPolicy", json!({"spec": {}})),
@@ -73,24 +65,6 @@ async fn writes_of_unenforced_kinds_carry_a_warning() {
         assert!(api.get(&one).await.warnings().is_empty(), "a read of {kind} carries no warning");
         assert!(api.delete(&one).await.warnings().is_empty(), "a delete of {kind} carries no warning");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_definition_with_a_conversion_webhook_carries_a_warning() {
-    let api = Api::start().await;
-    let mut definition = widgets();
-    definition["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
-        "clientConfig": {"url": "https://example.com/convert"}, "conversionReviewVersions": ["v1"]}});
-    let warning = "299 - \"evenkeel: conversion webhook is stored but not enforced\"";
-    let dry_run = api.post(&format!("{DEFINITIONS}?dryRun=All"), &definition).await;
-    assert_eq!((dry_run.status, dry_run.warnings()), (201, vec![warning]), "{}", dry_run.text);
-    let created = api.post(DEFINITIONS, &definition).await;
-    assert_eq!((created.status, created.warnings()), (201, vec![warning]), "{}", created.text);
-
-    let one = format!("{DEFINITIONS}/widgets.example.com");
-    let patch = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}});
-    let patched = api.patch(&one, &patch).await;
-    assert_eq!((patched.status, patched.warnings()), (200, Vec::new()), "{}", patched.text);
 }
 
 #[tokio::test(start_paused = true)]

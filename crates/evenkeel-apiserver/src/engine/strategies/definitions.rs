@@ -50,11 +50,7 @@ impl KindHooks for DefinitionHooks {
 
     fn warnings(&self, _: &ApiEngine, _: &Resource, record: &Record) -> Vec<String> {
         let definition = record.value();
-        let mut warnings = crd::admit::warnings(&definition);
-        if definition.pointer("/spec/conversion/strategy").and_then(Value::as_str) == Some("Webhook") {
-            warnings.push("evenkeel: conversion webhook is stored but not enforced".to_owned());
-        }
-        warnings
+        crd::admit::warnings(&definition)
     }
 
     fn after_write(&self, engine: &ApiEngine, name: &str) {

@@ -15,6 +15,7 @@ mod reviews;
 mod service_accounts;
 mod services;
 mod unenforced;
+mod webhook_configurations;
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -36,6 +37,7 @@ pub(crate) use reviews::{SelfSubjectReviewHooks, TokenReviewHooks, user_info};
 pub(crate) use service_accounts::ServiceAccountHooks;
 pub(crate) use services::ServiceHooks;
 pub(crate) use unenforced::UnenforcedHooks;
+pub(crate) use webhook_configurations::WebhookConfigurationHooks;
 
 use super::ApiEngine;
 use super::admission::AdmissionWrite;

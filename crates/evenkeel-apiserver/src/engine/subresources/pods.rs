@@ -8,6 +8,7 @@ use evenkeel_core::{Reason, Status, StatusCause, StatusDetails};
 use serde_json::{Value, json};
 
 use super::check_kind;
+use crate::engine::admission::Operation;
 use crate::engine::controllers::PendingWork;
 use crate::engine::object::set_path;
 use crate::engine::options::{DeleteOptions, WriteOptions};
@@ -34,9 +35,14 @@ impl ApiEngine {
     ) -> Result<HandlerOutcome, RequestError> {
         let options = WriteOptions::from_query(request.query, "CreateOptions")?;
         let manager = request.manager(&options);
-        let body = decode::parse(request.http, "Binding")?.value;
-        self.bind(request.target(WriteScope::Main), &body, Writer::new(request.http, &options, &manager))?;
-        Ok(HandlerOutcome::Response(response::created(request)))
+        let mut body = decode::parse(request.http, "Binding")?.value;
+        let target = request.target(WriteScope::Main);
+        let warnings =
+            self.admit_subresource(Operation::Create, target, "binding", &mut body, request.http, options.dry_run)?;
+        self.bind(target, &body, Writer::new(request.http, &options, &manager))?;
+        let mut response = response::created(request);
+        response::warn(&mut response, &warnings);
+        Ok(HandlerOutcome::Response(response))
     }
 
     /// Serves `POST pods/X/eviction`.
@@ -46,14 +52,18 @@ impl ApiEngine {
     ) -> Result<HandlerOutcome, RequestError> {
         let options = WriteOptions::from_query(request.query, "CreateOptions")?;
         let manager = request.manager(&options);
-        let body = decode::parse(request.http, "Eviction")?.value;
+        let mut body = decode::parse(request.http, "Eviction")?.value;
         let target = request.target(WriteScope::Main);
+        let warnings =
+            self.admit_subresource(Operation::Create, target, "eviction", &mut body, request.http, options.dry_run)?;
         self.evict(target, &body, Writer::new(request.http, &options, &manager))?;
         let mut work = PendingWork::none(self);
         if !options.dry_run {
             self.after_delete(target.resource, target.namespace, target.name, &mut work);
         }
-        Ok(work.then(HandlerOutcome::Response(response::created(request))))
+        let mut response = response::created(request);
+        response::warn(&mut response, &warnings);
+        Ok(work.then(HandlerOutcome::Response(response)))
     }
 
     /// Serves `GET|PUT|PATCH pods/X/resize`.
@@ -97,6 +107,8 @@ impl ApiEngine {
         if !given.is_empty() && given != target.name {
             return Err(Status::bad_request("name in URL does not match name in Binding object").into());
         }
+        // The Binding has passed admission, not the pod.
+        let writer = writer.past_admission();
         let now = rfc3339(self.env.wall());
         let name = target.name;
         let refuse = |why: String| Err(Status::conflict("", "pods/binding", name, why));
@@ -142,7 +154,8 @@ impl ApiEngine {
         let mut options = DeleteOptions::from_request(&query, options, "policy/v1")?;
         options.dry_run |= writer.options.dry_run;
         let write_options = WriteOptions { dry_run: options.dry_run, ..writer.options.clone() };
-        let writer = Writer { options: &write_options, ..writer };
+        // The Eviction has passed admission, not what it writes.
+        let writer = Writer { options: &write_options, ..writer }.past_admission();
         let Some(record) = self.store.get(&target.resource.storage, &target.key()) else {
             return Err(target.not_found().into());
         };

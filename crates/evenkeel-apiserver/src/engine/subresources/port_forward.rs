@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use evenkeel_base::channels::ServerHandshake;
 use evenkeel_core::Status;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::unsupported;
 use crate::engine::ApiEngine;
+use crate::engine::admission::Operation;
 use crate::engine::options::refuse_dry_run;
 use crate::engine::request::ResourceRequest;
 use crate::engine::request_error::RequestError;
@@ -31,6 +32,9 @@ impl ApiEngine {
             return Err(target.not_found().into());
         };
         check_running(&record.value(), target.name)?;
+        let named: Vec<i64> = request.query.all("ports").filter_map(|port| port.parse().ok()).collect();
+        let mut options = json!({"kind": "PodPortForwardOptions", "apiVersion": "v1", "ports": named});
+        self.admit_subresource(Operation::Connect, target, "portforward", &mut options, request.http, false)?;
         let handshake = ServerHandshake::accept(&request.http.headers, port_forward::PROTOCOLS)
             .map_err(|refusal| Status::bad_request(refusal.to_string()))?;
         // A tunnel names the port of each stream.

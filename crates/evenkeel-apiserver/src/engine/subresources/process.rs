@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use evenkeel_base::channels::{ChannelProtocol, ServerHandshake};
 use evenkeel_core::Status;
+use serde_json::json;
 
 use super::log::container;
 use super::unsupported;
 use crate::engine::ApiEngine;
+use crate::engine::admission::Operation;
 use crate::engine::options::refuse_dry_run;
 use crate::engine::request::ResourceRequest;
 use crate::engine::request_error::RequestError;
@@ -20,17 +22,18 @@ impl ApiEngine {
     /// Serves `pods/X/exec`.
     pub(super) fn exec(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, RequestError> {
         let command: Vec<String> = request.query.all("command").map(str::to_owned).collect();
-        self.open_process(request, self.settings.processes.exec.as_ref(), command)
+        self.open_process(request, "exec", self.settings.processes.exec.as_ref(), command)
     }
 
     /// Serves `pods/X/attach`.
     pub(super) fn attach(self: &Arc<Self>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, RequestError> {
-        self.open_process(request, self.settings.processes.attach.as_ref(), Vec::new())
+        self.open_process(request, "attach", self.settings.processes.attach.as_ref(), Vec::new())
     }
 
     fn open_process(
         &self,
         request: &ResourceRequest<'_>,
+        subresource: &str,
         handler: Option<&Arc<dyn ProcessHandler>>,
         command: Vec<String>,
     ) -> Result<HandlerOutcome, RequestError> {
@@ -47,6 +50,17 @@ impl ApiEngine {
         if !stdin && !stdout && !stderr {
             return Err(Status::bad_request("you must specify at least 1 of stdin, stdout, stderr").into());
         }
+        let kind = if subresource == "exec" { "PodExecOptions" } else { "PodAttachOptions" };
+        let mut options = json!({"kind": kind, "apiVersion": "v1", "container": container});
+        for (key, set) in [("stdin", stdin), ("stdout", stdout), ("stderr", stderr), ("tty", tty)] {
+            if set {
+                options[key] = true.into();
+            }
+        }
+        if !command.is_empty() {
+            options["command"] = json!(command);
+        }
+        self.admit_subresource(Operation::Connect, target, subresource, &mut options, request.http, false)?;
         let handshake = ServerHandshake::accept(&request.http.headers, &ChannelProtocol::NAMES)
             .map_err(|refusal| Status::bad_request(refusal.to_string()))?;
         let process = ProcessRequest {

@@ -41,7 +41,8 @@ impl ApiEngine {
             let Some(record) = self.store.get(&resource.storage, &key) else {
                 return Err(request.target(WriteScope::Main).not_found().into());
             };
-            return respond(&record.value());
+            let object = self.object_in_version(resource, record.value(), Some(request.http))?;
+            return respond(&object);
         }
         let replicas = fields.replicas_path();
         let scope = WriteScope::Field { subresource: "scale", path: &replicas };
@@ -76,7 +77,8 @@ impl ApiEngine {
             warnings = decode::check_scale(&sent.value, &sent.duplicates, options.field_validation)?;
             self.update_object(request.target(scope), writer, |old| scaled(request, &fields, &sent.value, old))?
         };
-        let mut outcome = respond(&written.record.value())?;
+        let mut outcome = respond(&written.shown(resource).value())?;
+        warnings.extend(written.warnings);
         if let HandlerOutcome::Response(response) = &mut outcome {
             response::warn(response, &warnings);
         }

@@ -11,6 +11,7 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::check_kind;
+use crate::engine::admission::Operation;
 use crate::engine::request::ResourceRequest;
 use crate::engine::request_error::RequestError;
 use crate::engine::target::{Target, WriteScope, key};
@@ -51,10 +52,15 @@ impl ApiEngine {
         request: &ResourceRequest<'_>,
     ) -> Result<HandlerOutcome, RequestError> {
         let representation = request.representation(Endpoint::Plain)?;
-        let body = decode::parse(request.http, "TokenRequest")?.value;
-        let issued = self.issue_token(request.target(WriteScope::Main), body)?;
+        let mut body = decode::parse(request.http, "TokenRequest")?.value;
+        let target = request.target(WriteScope::Main);
+        let dry_run = request.query.get("dryRun").is_some();
+        let warnings = self.admit_subresource(Operation::Create, target, "token", &mut body, request.http, dry_run)?;
+        let issued = self.issue_token(target, body)?;
         let body = view::encode(view::render(issued), representation)?;
-        Ok(HandlerOutcome::Response(response::with_code(StatusCode::CREATED, representation, body)))
+        let mut response = response::with_code(StatusCode::CREATED, representation, body);
+        response::warn(&mut response, &warnings);
+        Ok(HandlerOutcome::Response(response))
     }
 
     /// Returns a `TokenRequest` with a token in its status.

@@ -15,7 +15,7 @@ use crate::engine::request_error::RequestError;
 use crate::engine::strategies::CreateAnswer;
 use crate::engine::target::{OwnershipSource, Target, WriteScope, Writer, Written, check_namespace, has_version};
 use crate::engine::view::{self, View};
-use crate::engine::{ApiEngine, convert, object, response};
+use crate::engine::{ApiEngine, object, response};
 use crate::env::{rfc3339, uuid};
 use crate::field::FieldError;
 use crate::http_types::HandlerOutcome;
@@ -74,9 +74,10 @@ impl ApiEngine {
         written: &Written,
         dry_run: bool,
     ) -> Result<HandlerOutcome, RequestError> {
+        let shown = written.shown(&view.resource);
         let body = match dry_run && written.created {
-            true => view.unstored(&written.record)?,
-            false => view.single(&written.record, None)?,
+            true => view.unstored(&shown)?,
+            false => view.single(&shown, None)?,
         };
         let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
         let mut response = response::with_code(code, view.representation, body);
@@ -114,9 +115,13 @@ impl ApiEngine {
                 dry_run: writer.options.dry_run,
             };
             self.mutate(&write, &mut new, &mut warnings)?;
+            check_namespace(&mut new, namespace)?;
             resource.strategy.hooks.authorize_write(self, &write, &new)?;
         }
         let env = self.env_of(writer);
+        // A webhook may name an object.
+        let name = object::text(&new, "name").to_owned();
+        let target = Target { name: &name, ..target };
         wipe_system_metadata(&mut new);
         fill_system_metadata(&mut new, env);
         let draft = NewObject { object: new, managed, has_version, warnings };
@@ -165,14 +170,19 @@ impl ApiEngine {
             self.validate(&write, &new, &mut warnings)?;
         }
         let facts = object::facts(resource, &new);
-        let stored = convert::to_storage(new, resource);
+        let mut converted = self.shown_of(resource, &new);
+        if let (Some(shown), Some(managed)) = (&mut converted, &managed) {
+            let managed = serde_json::from_slice(managed).unwrap_or_default();
+            object::metadata_mut(shown).insert("managedFields".into(), managed);
+        }
+        let stored = self.object_for_storage(resource, new, writer.request)?;
         let draft = Draft::with_managed_fields(&stored, managed.as_deref(), facts, self.store.revision() + 1);
         let key = target.key();
         if writer.options.dry_run {
             if let Some(present) = self.store.get(&resource.storage, &key) {
                 return Err(already_exists(&target, &present).into());
             }
-            return Ok(Written { record: Arc::new(draft.preview(0)), created: true, warnings });
+            return Ok(Written { record: Arc::new(draft.preview(0)), converted, created: true, warnings });
         }
         // It is the storage of kube-apiserver that refuses a version: invalid objects and dry runs do not get that far.
         if has_version {
@@ -190,7 +200,7 @@ impl ApiEngine {
         let committed = self.store.commit(&resource.storage, &key, Expect::Absent, Write::Put(draft), now);
         drop(creating);
         match committed {
-            Ok((_, Some(record))) => Ok(Written { record, created: true, warnings }),
+            Ok((_, Some(record))) => Ok(Written { record, converted, created: true, warnings }),
             Ok((_, None)) => Err(Status::internal("a create left no object").into()),
             Err(_) => Err(match self.store.get(&resource.storage, &key) {
                 Some(present) => already_exists(&target, &present),

@@ -65,6 +65,11 @@ impl ApiEngine {
         let options = delete_options(request)?;
         let view = self.view(request, Endpoint::Object)?;
         let target = request.target(WriteScope::Main);
+        // Nothing can be converted after the deletion: a converter that fails must refuse it.
+        let before = match self.store.get(&target.resource.storage, &target.key()) {
+            Some(record) => Some(self.record_in_version(target.resource, record, &request.http.state)?),
+            None => None,
+        };
         let Deleted { outcome, warnings } = self.delete_object(target, &options, Some(request.http))?;
         let mut work = PendingWork::none(self);
         if !options.dry_run {
@@ -76,7 +81,8 @@ impl ApiEngine {
             DeleteOutcome::Pending(record) => {
                 let accepted = options.orphan_dependents == Some(false);
                 let code = if accepted { StatusCode::ACCEPTED } else { StatusCode::OK };
-                response::with_code(code, representation, view.single(&record, None)?)
+                let shown = self.shown_deleting(target.resource, &record, before.as_deref());
+                response::with_code(code, representation, view.single(&shown, None)?)
             }
             DeleteOutcome::Removed { last, revision } if strategy.delete_returns_object => {
                 response::ok(representation, view.single(&last, Some(revision))?)
@@ -89,6 +95,21 @@ impl ApiEngine {
         response::warn(&mut response, &warnings);
         warn(&mut response, target.resource, &options);
         Ok(work.then(HandlerOutcome::Response(response)))
+    }
+
+    /// Returns an object that waits for its deletion in the version of the request: the converted object of before with the
+    /// metadata of now.
+    fn shown_deleting(&self, resource: &Resource, record: &Arc<Record>, before: Option<&Record>) -> Arc<Record> {
+        let Some(mut shown) = before.and_then(|before| self.shown_of(resource, &before.value())) else {
+            return Arc::clone(record);
+        };
+        let now = record.value();
+        for (key, value) in object::metadata(&now).as_object().into_iter().flatten() {
+            if !matches!(key.as_str(), "labels" | "annotations") {
+                object::metadata_mut(&mut shown).insert(key.clone(), value.clone());
+            }
+        }
+        convert::shown(resource, &shown, record.revision)
     }
 
     /// Serves a DELETE of a collection.
@@ -106,6 +127,7 @@ impl ApiEngine {
             PageOutcome::Later(outcome) => return Ok(outcome),
         };
         let selected = page.records.clone();
+        self.convert_page(resource, &mut page, request)?;
         page.next_after = None;
         let mut response = list_response(view, &filter, page, true)?;
         warn(&mut response, resource, &options);

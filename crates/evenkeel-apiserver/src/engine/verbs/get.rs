@@ -25,6 +25,7 @@ impl ApiEngine {
         };
         match self.store.get_at(&resource.storage, &key(request.namespace(), request.name()), at) {
             Ok(Some(record)) => {
+                let record = self.record_in_version(resource, record, &request.http.state)?;
                 view.cache(&record);
                 let body = view.single(&record, None)?;
                 Ok(HandlerOutcome::Response(response::ok(view.representation, body)))

@@ -10,6 +10,7 @@ use self::protobuf::ProtobufList;
 use self::stream::ListStream;
 use crate::engine::ApiEngine;
 use crate::engine::continue_token::ContinueToken;
+use crate::engine::convert::webhook::Batch;
 use crate::engine::filter::ObjectFilter;
 use crate::engine::options::{ListOptions, VersionMatch, invalid_version};
 use crate::engine::request::ResourceRequest;
@@ -17,6 +18,7 @@ use crate::engine::request_error::RequestError;
 use crate::engine::view::View;
 use crate::http_types::{Body, HandlerOutcome};
 use crate::negotiate::{Endpoint, Media, Transform};
+use crate::registry::Resource;
 use crate::store::{At, Page, Record, Span, Unavailable};
 
 /// Lists longer than this are sent in chunks of about this size.
@@ -38,7 +40,11 @@ impl ApiEngine {
         let view = self.view(request, Endpoint::List)?;
         let options = ListOptions::from_query(request.query, false)?;
         let filter = request.filter()?;
-        Ok(match self.page(&view.resource.storage, &filter, &options, request.waited)? {
+        let mut outcome = self.page(&view.resource.storage, &filter, &options, request.waited)?;
+        if let PageOutcome::Page { page, .. } = &mut outcome {
+            self.convert_page(&view.resource, page, request)?;
+        }
+        Ok(match outcome {
             PageOutcome::Page { page, consistent } if view.representation.media == Media::Protobuf => {
                 let metadata = list_metadata(&view, &filter, &page, consistent);
                 ProtobufList::new(view, metadata, page.records).run()
@@ -48,6 +54,18 @@ impl ApiEngine {
             }
             PageOutcome::Later(outcome) => outcome,
         })
+    }
+
+    /// Converts the objects of a page to the version of the request.
+    pub(super) fn convert_page(
+        &self,
+        resource: &Resource,
+        page: &mut Page,
+        request: &ResourceRequest<'_>,
+    ) -> Result<(), RequestError> {
+        let records = std::mem::take(&mut page.records);
+        page.records = self.records_in_version(resource, records, Batch::List, &request.http.state)?;
+        Ok(())
     }
 
     /// Returns the objects that a request for a collection selects.

@@ -13,5 +13,5 @@ pub(crate) mod delete;
 mod get;
 mod list;
 pub(crate) mod patch;
-mod update;
+pub(super) mod update;
 mod watch;

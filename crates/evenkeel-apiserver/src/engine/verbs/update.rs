@@ -17,7 +17,7 @@ use crate::engine::target::{
     OwnershipSource, Target, WriteScope, Writer, Written, check_name, check_namespace, check_uid, check_version,
     has_version, server_timeout,
 };
-use crate::engine::{ApiEngine, convert, object};
+use crate::engine::{ApiEngine, object};
 use crate::env::rfc3339;
 use crate::http_types::HandlerOutcome;
 use crate::limits::{MAX_OBJECT_BYTES, object_too_large};
@@ -92,7 +92,7 @@ impl ApiEngine {
             let Some(record) = self.store.get(&target.resource.storage, &key) else {
                 return Err(target.not_found().into());
             };
-            let old = convert::to_version(record.value(), target.resource);
+            let old = self.object_in_version(target.resource, record.value(), writer.request)?;
             let new = make(&old)?;
             if let Some(written) = self.try_update(target, writer, &record, &old, new)? {
                 return Ok(written);
@@ -161,14 +161,16 @@ impl ApiEngine {
         }
         object::metadata_mut(&mut new).insert("resourceVersion".into(), record.revision.to_string().into());
         if field_ownership::equal_ignoring_managed_times(&new, old) {
-            return Ok(Some(Written { record: Arc::clone(record), created: false, warnings }));
+            let converted = self.shown_of(resource, old);
+            return Ok(Some(Written { record: Arc::clone(record), converted, created: false, warnings }));
         }
         let facts = object::facts(resource, &new);
-        let stored = convert::to_storage(new, resource);
+        let converted = self.shown_of(resource, &new);
+        let stored = self.object_for_storage(resource, new, writer.request)?;
         if writer.options.dry_run {
             let draft = Draft::new(&stored, facts, record.revision);
             let record = Arc::new(draft.preview(record.revision));
-            return Ok(Some(Written { record, created: false, warnings }));
+            return Ok(Some(Written { record, converted, created: false, warnings }));
         }
         let draft = Draft::new(&stored, facts, self.store.revision() + 1);
         let expect = Expect::Revision(record.revision);
@@ -178,7 +180,7 @@ impl ApiEngine {
             return match self.store.commit(&resource.storage, &key, expect, Write::Delete, now) {
                 Ok((revision, _)) => {
                     let record = Arc::new(draft.preview(revision));
-                    Ok(Some(Written { record, created: false, warnings }))
+                    Ok(Some(Written { record, converted, created: false, warnings }))
                 }
                 Err(_) => Ok(None),
             };
@@ -190,7 +192,7 @@ impl ApiEngine {
         let new = memory_of(resource, &stored, draft.len());
         self.settings.memory.admit_write(Some(previous), new, record.facts.deleting)?;
         match self.store.commit(&resource.storage, &key, expect, Write::Put(draft), now) {
-            Ok((_, Some(record))) => Ok(Some(Written { record, created: false, warnings })),
+            Ok((_, Some(record))) => Ok(Some(Written { record, converted, created: false, warnings })),
             Ok((_, None)) => Err(Status::internal("an update left no object").into()),
             Err(_) => Ok(None),
         }
@@ -258,7 +260,7 @@ fn is_deletion_complete(resource: &Resource, object: &Value) -> bool {
 }
 
 /// Takes from the request only what the endpoint writes (SUB-2, SUB-3).
-fn restrict_to_scope(target: Target<'_>, old: &Value, new: &mut Value) {
+pub(crate) fn restrict_to_scope(target: Target<'_>, old: &Value, new: &mut Value) {
     match target.scope {
         WriteScope::Main => {
             if target.resource.strategy.has_status {

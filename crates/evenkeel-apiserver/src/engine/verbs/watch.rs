@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,15 +12,18 @@ use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
 use crate::engine::ApiEngine;
+use crate::engine::convert::webhook::Batch;
 use crate::engine::filter::ObjectFilter;
 use crate::engine::options::ListOptions;
 use crate::engine::request::ResourceRequest;
 use crate::engine::request_error::RequestError;
 use crate::engine::timers::Timer;
 use crate::engine::view::{IncludeObject, View};
-use crate::http_types::{Body, ConnectionCut, FrameStream, HandlerOutcome};
+use crate::http_types::{Body, CallingStream, ConnectionCut, FrameStream, HandlerOutcome, StreamStep};
 use crate::negotiate::{Endpoint, Media, MetaVersion, Transform};
+use crate::outbound::OutboundCall;
 use crate::protobuf_response::{self, Unwritable};
+use crate::request_state::RequestState;
 use crate::store::{At, Cursor, Event, Record, Span, Unavailable};
 
 /// The interval between bookmarks.
@@ -102,6 +105,7 @@ impl ApiEngine {
         let media = view.representation.media;
         let bookmarks = options.allow_bookmarks;
         let deadline = now.saturating_add(lifetime);
+        let converts = self.has_converter(&view.resource);
         let stream = WatchStream {
             engine: Arc::clone(self),
             cursor,
@@ -116,8 +120,13 @@ impl ApiEngine {
             columns_sent: false,
             last_revision: None,
             ended: false,
+            conversion: converts.then(Conversion::default),
         };
-        Ok(HandlerOutcome::Response(stream_response(Body::stream(stream), media)))
+        let body = match converts {
+            true => Body::calling(stream),
+            false => Body::stream(stream),
+        };
+        Ok(HandlerOutcome::Response(stream_response(body, media)))
     }
 }
 
@@ -196,16 +205,64 @@ struct WatchStream {
     /// Set when the watch is closed: the last revision that it sends.
     last_revision: Option<u64>,
     ended: bool,
+    /// Set if objects are converted before they are sent.
+    conversion: Option<Conversion>,
+}
+
+/// The events of a watch whose objects are not yet converted. A watch holds one batch at a time.
+#[derive(Default)]
+struct Conversion {
+    waiting: Vec<UnconvertedEvent>,
+    state: RequestState,
+}
+
+struct UnconvertedEvent {
+    kind: EventType,
+    record: Arc<Record>,
+    at: Option<u64>,
+}
+
+impl CallingStream for WatchStream {
+    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<StreamStep> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                return Poll::Ready(StreamStep::Frame(frame));
+            }
+            match self.convert_waiting() {
+                Err(calls) => return Poll::Ready(StreamStep::Calls(calls)),
+                Ok(true) => continue,
+                Ok(false) => {}
+            }
+            match ready!(self.poll_frames(cx)) {
+                Some(frame) => return Poll::Ready(StreamStep::Frame(frame)),
+                // The last events may wait for their conversion.
+                None if self.waits_for_conversion() => {}
+                None => return Poll::Ready(StreamStep::End),
+            }
+        }
+    }
+
+    fn state(&self) -> &RequestState {
+        static NONE: LazyLock<RequestState> = LazyLock::new(RequestState::default);
+        self.conversion.as_ref().map_or(&NONE, |conversion| &conversion.state)
+    }
 }
 
 impl FrameStream for WatchStream {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ConnectionCut>>> {
-        let watch = self.get_mut();
+        self.get_mut().poll_frames(cx).map(|frame| frame.map(Ok))
+    }
+}
+
+impl WatchStream {
+    /// Returns the next frame, or `None` at the end. Returns `None` early if events wait for their conversion.
+    fn poll_frames(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let watch = self;
         loop {
             if let Some(frame) = watch.ready.pop_front() {
-                return Poll::Ready(Some(Ok(frame)));
+                return Poll::Ready(Some(frame));
             }
-            if watch.ended {
+            if watch.ended || watch.waits_for_conversion() {
                 return Poll::Ready(None);
             }
             watch.view.now = watch.engine.env.wall();
@@ -219,15 +276,42 @@ impl FrameStream for WatchStream {
             let now = watch.engine.env.monotonic();
             watch.fill_changes(now);
             watch.ended |= watch.last_revision.is_some_and(|last| watch.cursor.revision >= last);
-            if watch.ready.is_empty() && !watch.ended {
+            if watch.ready.is_empty() && !watch.waits_for_conversion() && !watch.ended {
                 watch.set_timer(now);
                 return Poll::Pending;
             }
         }
     }
-}
 
-impl WatchStream {
+    /// Converts the waiting events by one call and makes their frames. Returns whether there were any, or the calls that are
+    /// needed. A failed conversion ends the watch with an ERROR event (CWH-007).
+    fn convert_waiting(&mut self) -> Result<bool, Vec<OutboundCall>> {
+        let Some(conversion) = self.conversion.as_mut().filter(|conversion| !conversion.waiting.is_empty()) else {
+            return Ok(false);
+        };
+        let records = conversion.waiting.iter().map(|event| Arc::clone(&event.record)).collect();
+        match self.engine.records_in_version(&self.view.resource, records, Batch::List, &conversion.state) {
+            Err(RequestError::NeedsCalls(calls)) => return Err(calls),
+            Err(RequestError::Refused(status)) => {
+                *conversion = Conversion::default();
+                self.ready.push_back(error_frame(&status, self.view.representation.media));
+                self.ended = true;
+            }
+            Ok(converted) => {
+                let waiting = std::mem::take(conversion).waiting;
+                for (event, record) in waiting.into_iter().zip(converted) {
+                    let frame = self.view.frame(event.kind, &record, event.at, &mut self.columns_sent);
+                    if frame.is_empty() {
+                        self.ended = true;
+                        break;
+                    }
+                    self.ready.push_back(frame);
+                }
+            }
+        }
+        Ok(true)
+    }
+
     /// Makes frames of the next initial objects. Returns whether any were left. Ends the watch of a reader so slow that
     /// the history after the initial objects is compacted (STO-20).
     fn fill_initial(&mut self) -> bool {
@@ -238,6 +322,10 @@ impl WatchStream {
         }
         for record in self.initial.by_ref().take(BATCH) {
             any = true;
+            if let Some(conversion) = &mut self.conversion {
+                conversion.waiting.push(UnconvertedEvent { kind: EventType::Added, record, at: None });
+                continue;
+            }
             self.view.cache(&record);
             let frame = self.view.frame(EventType::Added, &record, None, &mut self.columns_sent);
             if frame.is_empty() {
@@ -272,13 +360,14 @@ impl WatchStream {
                     None => {}
                 }
             }
-            if events.len() < BATCH || !self.ready.is_empty() {
+            if events.len() < BATCH || !self.ready.is_empty() || self.waits_for_conversion() {
                 break;
             }
         }
         if now >= self.deadline {
             self.ended = true;
-        } else if self.ready.is_empty() && self.bookmark_at.is_some_and(|at| now >= at) {
+        } else if self.ready.is_empty() && !self.waits_for_conversion() && self.bookmark_at.is_some_and(|at| now >= at)
+        {
             // A watch that starts ahead of a lagging replica sends nothing until the replica reaches it (WAT-6).
             if self.cursor.revision <= self.engine.store.visible_revision() {
                 let bookmark = self.bookmark(false);
@@ -300,6 +389,10 @@ impl WatchStream {
             (Some(record), None) => (EventType::Deleted, record, Some(event.revision)),
             (None, None) => return None,
         };
+        if let Some(conversion) = &mut self.conversion {
+            conversion.waiting.push(UnconvertedEvent { kind, record, at });
+            return None;
+        }
         let natural = match (&event.previous, &event.current) {
             (None, _) => EventType::Added,
             (Some(_), Some(_)) => EventType::Modified,
@@ -351,6 +444,10 @@ impl WatchStream {
             }
         };
         frame_of(EventType::Bookmark.as_str(), &object, self.view.representation.media)
+    }
+
+    fn waits_for_conversion(&self) -> bool {
+        self.conversion.as_ref().is_some_and(|conversion| !conversion.waiting.is_empty())
     }
 
     /// Sets the timer for the next bookmark or the end of the watch.

@@ -22,7 +22,7 @@ async fn every_call_has_a_result() {
     let hangs = call("hangs", |_| Box::pin(std::future::pending()));
     let panics = call("panics", |_| Box::pin(async { panic!("on purpose") }));
     let ids = [&echo, &hangs, &panics].map(|call| call.id);
-    make_calls(vec![echo, hangs, panics], &state).await;
+    make_calls(vec![echo, hangs, panics], &Arc::default(), &state).await;
     let results = ids.map(|id| state.result(&id).map(|result| (*result).clone()));
     let failed = |why: &str| Some(Err(CallError(why.to_owned())));
     assert_eq!(results[0], Some(Ok(Bytes::from_static(b"question"))));
