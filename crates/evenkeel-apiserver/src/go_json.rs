@@ -245,5 +245,42 @@ pub(crate) fn is_print(character: char) -> bool {
     }
 }
 
+/// Prints a value as Go's `%+v` prints decoded JSON: `map[a:1 b:[x y]]`.
+pub(crate) fn print(value: &Value) -> String {
+    let mut text = String::new();
+    print_to(value, &mut text);
+    text
+}
+
+fn print_to(value: &Value, text: &mut String) {
+    match value {
+        Value::Null => text.push_str("<nil>"),
+        Value::String(value) => text.push_str(value),
+        Value::Bool(_) | Value::Number(_) => text.push_str(&value.to_string()),
+        Value::Array(items) => {
+            text.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    text.push(' ');
+                }
+                print_to(item, text);
+            }
+            text.push(']');
+        }
+        Value::Object(fields) => {
+            text.push_str("map[");
+            for (index, (key, value)) in fields.iter().enumerate() {
+                if index > 0 {
+                    text.push(' ');
+                }
+                text.push_str(key);
+                text.push(':');
+                print_to(value, text);
+            }
+            text.push(']');
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;

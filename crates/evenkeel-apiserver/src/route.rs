@@ -383,9 +383,11 @@ fn segment(raw: &str, what: &str) -> Result<String, Refusal> {
         .ok_or_else(|| Status::bad_request(format!("{what} parameter invalid: {raw:?}: invalid escape")))?;
     let why = match decoded.as_str() {
         "" => return Err(Refusal::PageNotFound),
+        // A slash separates segments, also an encoded one. It does not become a subresource here: what authorizes the
+        // request reads the encoded path.
+        text if text.contains('/') => return Err(Refusal::no_such_resource()),
         "." => "may not be '.'",
         ".." => "may not be '..'",
-        text if text.contains('/') => "may not contain '/'",
         text if text.contains('%') => "may not contain '%'",
         text if text.contains(char::is_control) => "may not contain control characters",
         _ => return Ok(decoded),

@@ -74,3 +74,9 @@ proptest! {
         prop_assert_eq!(parsed.is_ok(), syntax_error(body.as_bytes()).is_none());
     }
 }
+
+#[test]
+fn values_print_as_go_prints_maps() {
+    let value = serde_json::json!({"b": [1, "x", null, true], "a": {"c": {}}});
+    assert_eq!(print(&value), "map[a:map[c:map[]] b:[1 x <nil> true]]");
+}

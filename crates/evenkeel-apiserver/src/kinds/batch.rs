@@ -35,14 +35,6 @@ const JOB_IMMUTABLE: [&str; 6] =
     ["selector", "template", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy"];
 
 pub(super) fn default_job(object: &mut Object) {
-    let labels = object
-        .get("spec")
-        .and_then(|spec| at(spec, &["template", "metadata", "labels"]))
-        .filter(|labels| !is_empty(Some(labels)))
-        .cloned();
-    if let Some(labels) = labels {
-        workloads::default_labels(object, labels);
-    }
     let Some(spec) = ensure(object, "spec") else {
         return;
     };
@@ -87,6 +79,14 @@ fn default_job_spec(spec: &mut Object) {
                 fill(pattern, &[zero("status", Text("True"))]);
             }
         }
+    }
+}
+
+/// Gives a Job without labels those of its template, including the generated ones.
+pub(super) fn default_job_labels(object: &mut Object) {
+    let labels = object.get("spec").and_then(|spec| at(spec, &["template", "metadata", "labels"]));
+    if let Some(labels) = labels.filter(|labels| !is_empty(Some(labels))).cloned() {
+        workloads::default_labels(object, labels);
     }
 }
 

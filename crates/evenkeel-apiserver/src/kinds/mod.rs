@@ -13,6 +13,7 @@ mod batch;
 mod check;
 mod config;
 mod convert;
+mod devices;
 mod events;
 mod fill;
 mod network;
@@ -86,6 +87,9 @@ pub(crate) fn default_object(group: &str, version: &str, kind: &str, object: &mu
         (STORAGE, "StorageClass") => storage::default_storage_class(object),
         (STORAGE, "CSIDriver") => storage::default_csi_driver(object),
         ("scheduling.k8s.io", "PriorityClass") => policy::default_priority_class(object),
+        ("apiregistration.k8s.io", "APIService") => policy::default_api_service(object),
+        ("resource.k8s.io", "ResourceClaim") => devices::default_claim(object),
+        ("resource.k8s.io", "ResourceClaimTemplate") => devices::default_claim_template(object),
         (ADMISSION, "MutatingWebhookConfiguration") => policy::default_webhooks(object, true),
         (ADMISSION, "ValidatingWebhookConfiguration") => policy::default_webhooks(object, false),
         (ADMISSION, "ValidatingAdmissionPolicy" | "MutatingAdmissionPolicy") => {
@@ -129,6 +133,7 @@ pub(crate) fn prepare_create(group: &str, version: &str, kind: &str, object: &mu
         ("", "Node") => {}
         ("batch", "Job") => {
             batch::generate_selector(object, uid);
+            batch::default_job_labels(object);
             object.insert("status".into(), json!({}));
         }
         _ => {
@@ -146,6 +151,7 @@ pub(crate) fn prepare_update(group: &str, kind: &str, new: &mut Value, old: &Val
         ("", "Pod") => pod::prepare_update(new, old),
         ("", "Service") => services::prepare_update(new, old),
         ("", "Namespace") => config::prepare_namespace_update(new, old),
+        ("batch", "Job") => batch::default_job_labels(new),
         _ => {}
     }
 }

@@ -139,6 +139,12 @@ pub(super) fn default_priority_level(object: &mut Object) {
 }
 
 /// Sets a node's allocatable resources to its capacity, unless they are given.
+pub(super) fn default_api_service(object: &mut Object) {
+    if let Some(service) = ensure(object, "spec").and_then(|spec| child(spec, "service")) {
+        fill(service, &[absent("port", Int(443))]);
+    }
+}
+
 pub(super) fn default_node(object: &mut Object) {
     ensure(object, "spec");
     let Some(status) = ensure(object, "status") else {

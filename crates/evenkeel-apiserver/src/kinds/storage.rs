@@ -25,6 +25,7 @@ const CSI_DRIVER: &[DefaultRule] = &[
     absent("fsGroupPolicy", Text("ReadWriteOnceWithFSType")),
     absent("requiresRepublish", Bool(false)),
     absent("seLinuxMount", Bool(false)),
+    absent("preventPodSchedulingIfMissing", Bool(false)),
 ];
 
 pub(super) fn default_volume(object: &mut Object) {

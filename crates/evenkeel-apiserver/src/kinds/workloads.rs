@@ -19,6 +19,7 @@ const DAEMON_ROLLING: &[DefaultRule] = &[absent("maxUnavailable", Int(1)), absen
 const HISTORY: &[DefaultRule] = &[absent("revisionHistoryLimit", Int(10))];
 const ROLLING: &[DefaultRule] = &[zero("type", Text("RollingUpdate"))];
 const STATEFUL: &[DefaultRule] = &[zero("podManagementPolicy", Text("OrderedReady")), absent("serviceName", Text(""))];
+const STATEFUL_ROLLING: &[DefaultRule] = &[absent("partition", Int(0)), absent("maxUnavailable", Int(1))];
 const RETENTION: &[DefaultRule] = &[zero("whenDeleted", Text("Retain")), zero("whenScaled", Text("Retain"))];
 
 pub(super) fn default_deployment(object: &mut Object) {
@@ -61,7 +62,7 @@ pub(super) fn default_stateful_set(object: &mut Object) {
         if text(strategy, "type") == "RollingUpdate"
             && let Some(rolling) = child(strategy, "rollingUpdate")
         {
-            fill(rolling, &[absent("partition", Int(0))]);
+            fill(rolling, STATEFUL_ROLLING);
         }
     }
     if let Some(policy) = ensure(spec, "persistentVolumeClaimRetentionPolicy") {

@@ -14,6 +14,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::field::{self, FieldError};
+use crate::go_json;
 use crate::negotiate::PatchType;
 use crate::schema::Schema;
 
@@ -51,6 +52,35 @@ pub(crate) fn apply(
 pub(crate) fn unreadable_result(patched: &Value, why: &str) -> Status {
     let error = FieldError::invalid("patch", &Value::from(patched.to_string()), why);
     field::invalid("", "", "", &[error])
+}
+
+/// Returns the same for a strategic merge patch, whose result kube-apiserver does not decode from JSON: it names the patch,
+/// and the types in other words.
+pub(crate) fn unreadable_strategic(body: &[u8], why: &str) -> Status {
+    let patch: Value = serde_json::from_slice(body).unwrap_or_default();
+    let why = conversion_error(why);
+    field::invalid("", "", "", &[FieldError::invalid("patch", &Value::from(go_json::print(&patch)), why)])
+}
+
+/// Translates the error of Go's JSON package about a type into that of the conversion from maps and lists.
+fn conversion_error(why: &str) -> String {
+    let types = why.split_once("json: cannot unmarshal ").and_then(|(_, rest)| rest.split_once(' '));
+    let Some((given, wanted)) = types.and_then(|(given, rest)| Some((given, rest.rsplit_once(" of type ")?.1))) else {
+        return why.to_owned();
+    };
+    let given = match given {
+        "object" => "map",
+        "array" => "slice",
+        "number" => "int64",
+        other => other,
+    };
+    match wanted {
+        wanted if wanted.starts_with("map[") => format!("cannot restore map from {given}"),
+        wanted if wanted.starts_with("[]") => format!("cannot restore slice from {given}"),
+        "string" if given == "int64" => "cannot convert int64 to string".to_owned(),
+        "string" | "bool" | "int32" | "int64" => format!("unrecognized type: {wanted}"),
+        _ => format!("cannot restore struct from: {given}"),
+    }
 }
 
 /// Returns the error for endpoints without server-side apply.

@@ -107,6 +107,8 @@ pub(crate) struct KindStrategy {
     pub(crate) orphans_by_default: bool,
     /// `status` is written through its own subresource only (SUB-2).
     pub(crate) has_status: bool,
+    /// What a write of the status does to the metadata.
+    pub(crate) status_metadata: StatusMetadata,
     /// Field selectors besides `metadata.name` and `metadata.namespace` (SEL-3).
     pub(crate) selectable: Vec<SelectableField>,
     /// The error for an unknown field selector (SEL-4).
@@ -128,10 +130,35 @@ impl Default for KindStrategy {
             delete_returns_object: false,
             orphans_by_default: false,
             has_status: false,
+            status_metadata: StatusMetadata::Kept,
             selectable: Vec::new(),
             unknown_field: UnknownField::default(),
             ignores_propagation: false,
             hooks: &CustomResourceHooks,
+        }
+    }
+}
+
+/// What a write through `status` does to labels, annotations, finalizers and owner references.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StatusMetadata {
+    /// It writes them like any update.
+    Written,
+    /// It writes all but the labels.
+    WrittenButLabels,
+    /// It writes all but the owner references.
+    WrittenButOwners,
+    /// It leaves them as they are.
+    Kept,
+}
+
+impl StatusMetadata {
+    /// Returns the fields of written metadata that are left as they are.
+    pub(crate) fn kept_fields(self) -> &'static [&'static str] {
+        match self {
+            StatusMetadata::Written | StatusMetadata::Kept => &[],
+            StatusMetadata::WrittenButLabels => &["labels"],
+            StatusMetadata::WrittenButOwners => &["ownerReferences"],
         }
     }
 }

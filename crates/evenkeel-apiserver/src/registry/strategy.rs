@@ -1,11 +1,11 @@
 //! The strategies of built-in kinds, as tables keyed by store (`pods`, `deployments.apps`).
 
-use super::{KindStrategy, NameRule, SelectableField, UnknownField};
+use super::{KindStrategy, NameRule, SelectableField, StatusMetadata, UnknownField};
 use crate::engine::strategies::{
-    AccessReviewHooks, BindingHooks, BuiltinKind, CertificateSigningRequestHooks, ClusterRoleHooks, DefinitionHooks,
-    JobHooks, KindHooks, NamespaceHooks, PodHooks, RoleBindingHooks, RoleHooks, RulesReviewHooks,
-    SelfSubjectReviewHooks, ServiceAccountHooks, ServiceHooks, TokenReviewHooks, UnenforcedHooks,
-    WebhookConfigurationHooks,
+    AccessReviewHooks, BindingHooks, BuiltinKind, CertificateSigningRequestHooks, ClusterRoleHooks, DaemonSetHooks,
+    DefinitionHooks, JobHooks, KindHooks, NamespaceHooks, NodeHooks, PersistentVolumeHooks, PodHooks, RoleBindingHooks,
+    RoleHooks, RulesReviewHooks, SelfSubjectReviewHooks, ServiceAccountHooks, ServiceHooks, TokenReviewHooks,
+    UnenforcedHooks, WebhookConfigurationHooks,
 };
 
 /// The rules of names (OBJ-10) other than the default, a DNS subdomain.
@@ -112,6 +112,23 @@ const DELETE_RETURNS_OBJECT: &[&str] = &[
     "resourceslices.resource.k8s.io",
 ];
 
+/// The kinds whose status is written without the rest of the metadata, or without a part of it. Writes of the others
+/// change labels, annotations, finalizers and owner references.
+const STATUS_METADATA: &[(&str, StatusMetadata)] = &[
+    ("deployments.apps", StatusMetadata::WrittenButLabels),
+    ("pods", StatusMetadata::WrittenButOwners),
+    ("apiservices.apiregistration.k8s.io", StatusMetadata::Kept),
+    ("devicetaintrules.resource.k8s.io", StatusMetadata::Kept),
+    ("flowschemas.flowcontrol.apiserver.k8s.io", StatusMetadata::Kept),
+    ("podcertificaterequests.certificates.k8s.io", StatusMetadata::Kept),
+    ("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", StatusMetadata::Kept),
+    ("resourceclaims.resource.k8s.io", StatusMetadata::Kept),
+    ("servicecidrs.networking.k8s.io", StatusMetadata::Kept),
+    ("storageversionmigrations.storagemigration.k8s.io", StatusMetadata::Kept),
+    ("validatingadmissionpolicies.admissionregistration.k8s.io", StatusMetadata::Kept),
+    ("volumeattachments.storage.k8s.io", StatusMetadata::Kept),
+];
+
 /// The kinds whose dependents are orphaned by default (DEL-12).
 const ORPHANS_BY_DEFAULT: &[&str] = &["jobs.batch", "replicationcontrollers"];
 
@@ -191,6 +208,9 @@ const HOOKS: &[(&str, &dyn KindHooks)] = &[
     ("bindings", &BindingHooks),
     ("services", &ServiceHooks),
     ("jobs.batch", &JobHooks),
+    ("daemonsets.apps", &DaemonSetHooks),
+    ("nodes", &NodeHooks),
+    ("persistentvolumes", &PersistentVolumeHooks),
     ("certificatesigningrequests.certificates.k8s.io", &CertificateSigningRequestHooks),
     ("customresourcedefinitions.apiextensions.k8s.io", &DefinitionHooks),
     ("roles.rbac.authorization.k8s.io", &RoleHooks),
@@ -229,6 +249,7 @@ const UNENFORCED: &[&str] = &[
 pub(super) fn named_stores() -> impl Iterator<Item = &'static str> {
     let keyed = NAMES.iter().map(|(key, _)| *key);
     let keyed = keyed.chain(SELECTABLE.iter().map(|(key, _)| *key)).chain(HOOKS.iter().map(|(key, _)| *key));
+    let keyed = keyed.chain(STATUS_METADATA.iter().map(|(key, _)| *key));
     [TRACKS_GENERATION, CONDITIONAL_UPDATE, CREATE_ON_UPDATE, DELETE_RETURNS_OBJECT, ORPHANS_BY_DEFAULT, UNENFORCED]
         .into_iter()
         .flatten()
@@ -251,6 +272,7 @@ pub(super) fn of(group: &str, storage: &str, has_status: bool) -> KindStrategy {
         delete_returns_object: DELETE_RETURNS_OBJECT.contains(&storage),
         orphans_by_default: ORPHANS_BY_DEFAULT.contains(&storage),
         has_status,
+        status_metadata: find(STATUS_METADATA, storage).unwrap_or(StatusMetadata::Written),
         ignores_propagation: storage == "events",
         hooks: find(HOOKS, storage).unwrap_or(if UNENFORCED.contains(&storage) {
             &UnenforcedHooks

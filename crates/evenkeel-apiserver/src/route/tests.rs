@@ -211,7 +211,9 @@ fn url_9_no_segment_escapes_its_position() {
             format!("/api/v1/namespaces/a/pods/{name}/status"),
             format!("/api/v1/nodes/{name}"),
         ] {
-            assert_eq!(code(&refused("GET", &target)), 400, "{target}");
+            // kube-apiserver splits the decoded path.
+            let expected = if name.to_ascii_lowercase().contains("%2f") { 404 } else { 400 };
+            assert_eq!(code(&refused("GET", &target)), expected, "{target}");
         }
         assert!(at("GET", &format!("/apis/{name}/v1/pods")).is_err());
         assert!(at("GET", &format!("/api/v1/{name}")).is_err());

@@ -14,6 +14,7 @@ mod objects;
 mod requests;
 mod services;
 mod strategic;
+mod strategies;
 mod unenforced;
 mod updates;
 

@@ -9,14 +9,18 @@
 mod api_services;
 mod flow_control;
 mod kubernetes_service;
+mod ownership;
 mod rbac_policy;
 mod system;
+#[cfg(test)]
+mod tests;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
+use self::ownership::BootstrapTypes;
 use super::options::WriteOptions;
 use super::target::{Target, WriteScope, Writer};
 use super::{ApiEngine, ControllerTiming, object, target};
@@ -63,15 +67,18 @@ static INITIAL_NAMESPACES: LazyLock<Vec<BootstrapObject>> =
 static INITIAL_ACCOUNTS: LazyLock<Vec<BootstrapObject>> =
     LazyLock::new(|| system::service_accounts().filter_map(BootstrapObject::new).collect());
 
-static SHARED: LazyLock<Vec<BootstrapObject>> = LazyLock::new(|| {
-    let objects = system::priority_classes()
+static SHARED: LazyLock<Vec<BootstrapObject>> =
+    LazyLock::new(|| shared_objects().filter_map(BootstrapObject::new).collect());
+
+/// Returns the objects that are the same on every server, beside namespaces and ServiceAccounts.
+fn shared_objects() -> impl Iterator<Item = Value> {
+    system::priority_classes()
         .chain(flow_control::priority_levels())
         .chain(flow_control::flow_schemas())
         .chain(kubernetes_service::addresses())
         .chain(api_services::builtin())
-        .chain(system::component_statuses());
-    objects.filter_map(BootstrapObject::new).collect()
-});
+        .chain(system::component_statuses())
+}
 
 impl BootstrapObject {
     /// Renders an object as a create stores it. Returns `None` for a kind that is not served.
@@ -86,17 +93,16 @@ impl BootstrapObject {
         let resource = resource_of(registry, &new)?;
         kinds::default_object(&resource.group, &resource.version, &resource.kind, &mut new);
         let status = new.as_object_mut().and_then(|fields| fields.remove("status"));
-        let managed = field_ownership::first_managed_fields(
-            &mut new,
-            resource.schema(),
-            &field_ownership::Write {
-                manager: MANAGER,
-                api_version: &resource.api_version(),
-                subresource: None,
-                now: TEMPLATE_TIME,
-                reset: &[],
-            },
-        );
+        let write = field_ownership::Write {
+            manager: MANAGER,
+            api_version: &resource.api_version(),
+            subresource: None,
+            now: TEMPLATE_TIME,
+            reset: &[],
+        };
+        // What no client can write has no owner.
+        let types = resource.has_verb("update").then(|| BootstrapTypes::of(&resource.kind));
+        let managed = types.and_then(|types| field_ownership::first_managed_fields(&mut new, Some(types), &write));
         kinds::prepare_create(&resource.group, &resource.version, &resource.kind, &mut new, TEMPLATE_UID);
         if let Some(status) = status.filter(|status| status.as_object().is_some_and(|status| !status.is_empty())) {
             object::set_path(&mut new, &["status"], Some(status));

@@ -6,9 +6,12 @@
 mod access_reviews;
 mod certificates;
 mod custom;
+mod daemon_sets;
 mod definitions;
 mod jobs;
 mod namespaces;
+mod nodes;
+mod persistent_volumes;
 mod pods;
 mod rbac;
 mod reviews;
@@ -28,9 +31,12 @@ use serde_json::Value;
 pub(crate) use access_reviews::{AccessReviewHooks, RulesReviewHooks};
 pub(crate) use certificates::CertificateSigningRequestHooks;
 pub(crate) use custom::CustomResourceHooks;
+pub(crate) use daemon_sets::DaemonSetHooks;
 pub(crate) use definitions::DefinitionHooks;
 pub(crate) use jobs::JobHooks;
 pub(crate) use namespaces::NamespaceHooks;
+pub(crate) use nodes::NodeHooks;
+pub(crate) use persistent_volumes::PersistentVolumeHooks;
 pub(crate) use pods::{BindingHooks, PodHooks};
 pub(crate) use rbac::{ClusterRoleHooks, RoleBindingHooks, RoleHooks};
 pub(crate) use reviews::{SelfSubjectReviewHooks, TokenReviewHooks, user_info};
@@ -101,6 +107,11 @@ pub(crate) trait KindHooks: Debug + Sync {
         Ok(())
     }
 
+    /// Returns whether a new object keeps the status that the client sends.
+    fn keeps_status_on_create(&self) -> bool {
+        false
+    }
+
     /// Completes a new object before it is validated. Name and uid are set.
     fn prepare_create(&self, engine: &ApiEngine, resource: &Resource, new: &mut Value) -> Result<(), Status> {
         let _ = engine;
@@ -133,6 +144,9 @@ pub(crate) trait KindHooks: Debug + Sync {
         kinds::prepare_update(&resource.group, &resource.kind, new, old);
         Ok(Vec::new())
     }
+
+    /// Completes the new version of an object that is written through `status`.
+    fn prepare_status_update(&self, _engine: &ApiEngine, _new: &mut Value, _old: &Value) {}
 
     /// Returns whether an update increments `metadata.generation` (SUB-9, SUB-10).
     fn generation_changes(&self, resource: &Resource, new: &Value, old: &Value) -> bool {

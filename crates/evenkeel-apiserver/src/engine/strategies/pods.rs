@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::{CreateAnswer, KindHooks, add_new};
+use crate::engine::object::set_path;
 use crate::engine::options::DeleteOptions;
 use crate::engine::request::ResourceRequest;
 use crate::engine::request_error::RequestError;
@@ -31,6 +32,17 @@ impl KindHooks for PodHooks {
             None => add_new(errors, kinds::validate_update(&resource.group, &resource.kind, new, old)),
             Some("ephemeralcontainers") => errors.extend(kinds::validate_ephemeral_containers_update(new, old)),
             Some(_) => {}
+        }
+    }
+
+    /// Keeps what kubelets and other writers of the status do not know.
+    fn prepare_status_update(&self, _: &ApiEngine, new: &mut Value, old: &Value) {
+        for key in ["qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus"] {
+            let is_unset = |value: &Value| value.is_null() || value.as_str().is_some_and(str::is_empty);
+            let is_given = new.get("status").and_then(|status| status.get(key)).is_some_and(|value| !is_unset(value));
+            if let Some(known) = old.get("status").and_then(|status| status.get(key)).filter(|_| !is_given) {
+                set_path(new, &["status", key], Some(known.clone()));
+            }
         }
     }
 

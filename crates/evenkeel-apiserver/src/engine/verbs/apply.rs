@@ -19,9 +19,10 @@ use crate::engine::{ApiEngine, object};
 use crate::env::rfc3339;
 use crate::http_types::HandlerOutcome;
 use crate::negotiate::Endpoint;
+use crate::registry::StatusMetadata;
 use crate::schema::Schema;
 use crate::schema::json::{self, Parsed};
-use crate::{field_ownership, go_json};
+use crate::{field_ownership, go_json, patch};
 
 /// How often an object may be created and deleted by others before the apply fails.
 const APPLY_ATTEMPTS: usize = 8;
@@ -105,7 +106,8 @@ impl ApiEngine {
             };
             let made = field_ownership::apply(live, intent, resource.schema(), &write, options.force)?;
             // Fields that the schema does not know are already refused.
-            accept_result(request, live, made, &[], FieldValidation::Ignore).map(|(object, _)| object)
+            let accepted = accept_result(request, live, made, &[], FieldValidation::Ignore);
+            accepted.map(|(object, _)| object).map_err(|refusal| refusal.into_status(patch::unreadable_result))
         };
         let mut attempts = 1..APPLY_ATTEMPTS;
         loop {
@@ -222,9 +224,15 @@ fn restrict(intent: &mut Value, target: Target<'_>) {
     for key in ["apiVersion", "kind"] {
         object::copy_field(&mut kept, intent, key);
     }
-    for key in IDENTITY {
-        if let Some(value) = object::metadata(intent).get(key) {
-            object::metadata_mut(&mut kept).insert(key.into(), value.clone());
+    let written: &[&str] = match (target.scope, target.resource.strategy.status_metadata) {
+        (WriteScope::Status, StatusMetadata::Written) => &["labels", "annotations", "finalizers", "ownerReferences"],
+        (WriteScope::Status, StatusMetadata::WrittenButLabels) => &["annotations", "finalizers", "ownerReferences"],
+        (WriteScope::Status, StatusMetadata::WrittenButOwners) => &["labels", "annotations", "finalizers"],
+        _ => &[],
+    };
+    for key in IDENTITY.iter().chain(written) {
+        if let Some(value) = object::metadata(intent).get(*key) {
+            object::metadata_mut(&mut kept).insert((*key).into(), value.clone());
         }
     }
     if let Some(value) = path.iter().try_fold(&*intent, |value, key| value.get(key)) {

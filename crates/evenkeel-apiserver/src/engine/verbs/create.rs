@@ -232,6 +232,7 @@ impl ApiEngine {
     ) -> Result<(), Status> {
         let strategy = &resource.strategy;
         if strategy.has_status
+            && !strategy.hooks.keeps_status_on_create()
             && let Some(fields) = new.as_object_mut()
         {
             fields.remove("status");

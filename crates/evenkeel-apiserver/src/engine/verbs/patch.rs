@@ -52,7 +52,29 @@ pub(crate) fn apply_patch(
 ) -> Result<(Value, Vec<String>), Status> {
     let Patched { object: new, duplicates } =
         patch::apply(kind, old.clone(), &request.http.body, request.resource().schema())?;
-    accept_result(request, Some(old), new, &duplicates, validation)
+    let accepted = accept_result(request, Some(old), new, &duplicates, validation);
+    match kind {
+        PatchType::StrategicMerge => accepted
+            .map_err(|refusal| refusal.into_status(|_, why| patch::unreadable_strategic(&request.http.body, why))),
+        _ => accepted.map_err(|refusal| refusal.into_status(patch::unreadable_result)),
+    }
+}
+
+/// Why the result of a patch is not accepted.
+pub(crate) enum ResultRefusal {
+    /// The result, and why it cannot be decoded as its kind.
+    Unreadable(Value, String),
+    /// Another error.
+    Other(Status),
+}
+
+impl ResultRefusal {
+    pub(crate) fn into_status(self, unreadable: impl FnOnce(&Value, &str) -> Status) -> Status {
+        match self {
+            ResultRefusal::Unreadable(object, why) => unreadable(&object, &why),
+            ResultRefusal::Other(status) => status,
+        }
+    }
 }
 
 /// Decodes and defaults the result of a patch (PAT-4, PAT-8). Returns it with the warnings about it. `old` is `None` if
@@ -63,16 +85,16 @@ pub(crate) fn accept_result(
     mut new: Value,
     duplicates: &[String],
     validation: FieldValidation,
-) -> Result<(Value, Vec<String>), Status> {
+) -> Result<(Value, Vec<String>), ResultRefusal> {
     let resource = request.resource();
-    check_name(&new, request.name())?;
+    check_name(&new, request.name()).map_err(ResultRefusal::Other)?;
     let undecoded = new.clone();
-    let refuse = |why: &str| patch::unreadable_result(&undecoded, why);
+    let refuse = |why: &str| ResultRefusal::Unreadable(undecoded.clone(), why.to_owned());
     decode::keep_kind(resource, &mut new).map_err(|why| refuse(&why))?;
     let uid = object::text(&new, "uid");
     if old.is_some_and(|old| !uid.is_empty() && uid != object::text(old, "uid")) {
         let error = FieldError::invalid("metadata.uid", &uid.into(), "field is immutable");
-        return Err(request.target(WriteScope::Main).invalid(&[error]));
+        return Err(ResultRefusal::Other(request.target(WriteScope::Main).invalid(&[error])));
     }
     let unknown = decode::normalise(resource, &mut new).map_err(|status| refuse(&status.message))?;
     let complaints = json::complaints(&unknown, duplicates);

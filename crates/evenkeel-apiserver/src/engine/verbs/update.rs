@@ -22,7 +22,7 @@ use crate::env::rfc3339;
 use crate::http_types::HandlerOutcome;
 use crate::limits::{MAX_OBJECT_BYTES, object_too_large};
 use crate::negotiate::Endpoint;
-use crate::registry::Resource;
+use crate::registry::{Resource, StatusMetadata};
 use crate::store::{Draft, Expect, Record, Write};
 use crate::{field_ownership, meta};
 
@@ -146,7 +146,11 @@ impl ApiEngine {
             errors.extend(hooks.prepare_update(self, resource, &mut new, old)?);
         }
         let whole = matches!(target.scope, WriteScope::Whole { .. });
-        if resource.strategy.tracks_generation && !whole && hooks.generation_changes(resource, &new, old) {
+        if target.scope == WriteScope::Status {
+            hooks.prepare_status_update(self, &mut new, old);
+        }
+        let counts = resource.strategy.tracks_generation && !whole && target.scope != WriteScope::Status;
+        if counts && hooks.generation_changes(resource, &new, old) {
             let generation = object::metadata(old).get("generation").and_then(Value::as_i64).unwrap_or(0);
             object::metadata_mut(&mut new).insert("generation".into(), generation.saturating_add(1).into());
         }
@@ -270,6 +274,13 @@ pub(crate) fn restrict_to_scope(target: Target<'_>, old: &Value, new: &mut Value
         WriteScope::Status => {
             let mut kept = old.clone();
             object::copy_field(&mut kept, new, "status");
+            let metadata = target.resource.strategy.status_metadata;
+            if metadata != StatusMetadata::Kept {
+                object::copy_field(&mut kept, new, "metadata");
+            }
+            for key in metadata.kept_fields() {
+                set_path(&mut kept, &["metadata", key], object::metadata(old).get(key).cloned());
+            }
             *new = kept;
         }
         WriteScope::Field { path, .. } => {

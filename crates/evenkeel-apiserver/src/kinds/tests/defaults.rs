@@ -118,7 +118,10 @@ fn obj_14_stateful_sets_daemon_sets_and_replica_sets() {
     let object = created("apps", "v1", "StatefulSet", given);
     let spec = &object["spec"];
     assert_eq!(spec["podManagementPolicy"], "OrderedReady");
-    assert_eq!(spec["updateStrategy"], json!({"rollingUpdate": {"partition": 0}, "type": "RollingUpdate"}));
+    assert_eq!(
+        spec["updateStrategy"],
+        json!({"rollingUpdate": {"maxUnavailable": 1, "partition": 0}, "type": "RollingUpdate"})
+    );
     let retention = json!({"whenDeleted": "Retain", "whenScaled": "Retain"});
     assert_eq!(spec["persistentVolumeClaimRetentionPolicy"], retention);
     assert_eq!(
@@ -156,7 +159,7 @@ fn obj_14_a_job_finds_its_pods_by_its_uid() {
             "controller-uid": "uid-1", "batch.kubernetes.io/controller-uid": "uid-1",
         })
     );
-    assert_eq!(object["metadata"]["labels"], json!({"a": "b"}));
+    assert_eq!(object["metadata"]["labels"], spec["template"]["metadata"]["labels"]);
     for (key, value) in [
         ("completions", json!(1)),
         ("parallelism", json!(1)),
