@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{Event, Record, Store};
+use super::{Event, Record, Span, Store};
 
 /// How many commits [`RecentTables`] remembers.
 const RECENT: usize = 4096;
@@ -63,6 +63,11 @@ impl RecentTables {
 impl Store {
     /// Returns what a reader of a resource has not read since a revision, and the revision up to which it has then read.
     pub(crate) fn unread(&self, table: &str, since: Option<u64>) -> (u64, Unread) {
+        self.unread_under(table, "", since)
+    }
+
+    /// Like [`Store::unread`], for the objects whose keys have a prefix.
+    pub(crate) fn unread_under(&self, table: &str, prefix: &str, since: Option<u64>) -> (u64, Unread) {
         let inner = self.read();
         let Some(table) = inner.tables.get(table) else {
             return (inner.revision, Unread::Everything(Vec::new()));
@@ -70,10 +75,12 @@ impl Store {
         // A restored image has another history: its floor is above all revisions that were issued before.
         let known = since.filter(|since| *since >= table.ring.floor()).and_then(|since| table.ring.after(since));
         let unread = match known {
-            Some(events) => Unread::Changes(events.map(Arc::clone).collect()),
+            Some(events) => {
+                Unread::Changes(events.filter(|event| event.key.starts_with(prefix)).map(Arc::clone).collect())
+            }
             None => {
-                let live =
-                    table.objects.iter().filter_map(|(key, chain)| Some((key.clone(), Arc::clone(chain.latest()?))));
+                let all = table.span(Span { prefix, ..Span::default() });
+                let live = all.filter_map(|(key, chain)| Some((key.clone(), Arc::clone(chain.latest()?))));
                 Unread::Everything(live.collect())
             }
         };
