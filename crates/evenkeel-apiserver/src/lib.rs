@@ -25,10 +25,10 @@
 //!
 //! - It persists nothing without [`Builder::data_dir`], and authorizes every authenticated request without
 //!   [`Builder::rbac`]. Its only controllers collect garbage, aggregate roles, add default ServiceAccounts, remove
-//!   terminating namespaces and definitions, and expire events.
+//!   terminating namespaces and definitions, publish the usage of quotas, release unused volumes, and expire events.
 //! - A request to an unsupported subresource returns 501.
-//! - An object that kube-apiserver would act upon and this server does not (admission policies, quotas, limit
-//!   ranges, flow control, API services) is stored, and every write of it returns a `Warning` header.
+//! - An object that kube-apiserver would act upon and this server does not (admission policies, flow control, API
+//!   services) is stored, and every write of it returns a `Warning` header.
 //!
 //! # Modules
 //!
@@ -88,6 +88,7 @@ mod version;
 pub use admission_hook::{AdmissionHook, AdmissionReview, AdmissionVerdict};
 pub use audit::{AuditLogError, AuditPolicy, AuditPolicyError};
 pub use data_dir::{DataDirError, HistoryAfterRestart, backup_data_dir};
+pub use engine::admission::AdmissionPluginError;
 pub use engine::{ControllerTiming, Snapshot};
 pub use env::Env;
 pub use evenkeel_base::channels::{ChannelReader, ChannelWriter};

@@ -22,6 +22,7 @@ async fn acc_3_responses_match_a_recorded_kube_apiserver() {
     let scenarios: Vec<Value> = serde_json::from_str(text).unwrap();
     // The recorded server had no controller manager beside it.
     let builder = ApiServer::builder().first_revision(0).namespace_controller(ControllerTiming::Off);
+    let builder = builder.protection_controller(ControllerTiming::Off).quota_controller(ControllerTiming::Off);
     let server = builder.garbage_collector(ControllerTiming::Off).start().await.unwrap();
     let client = Client::new(server.url());
     let normaliser = Normaliser::new();

@@ -7,7 +7,9 @@ use evenkeel_core::Status;
 
 use super::ApiEngine;
 use super::request::ResourceRequest;
-use crate::authorization::{AccessAttributes, AccessDecision, AccessTarget, Forbidden, RequestAttributes};
+use crate::authorization::{
+    AccessAttributes, AccessDecision, AccessTarget, Forbidden, RequestAttributes, ResourceAttributes,
+};
 use crate::http_types::{ApiRequest, User};
 use crate::listener::auth::{ANONYMOUS, MASTERS, UNAUTHENTICATED};
 use crate::listener::request_info::RequestInfo;
@@ -46,6 +48,17 @@ impl ApiEngine {
             true => AccessDecision::UNLIMITED,
             false => AccessDecision::UNKNOWN,
         }
+    }
+
+    /// Returns whether a user may act for a signer of certificates, or for all signers of its domain: `verb` is `approve`,
+    /// `sign` or `attest`.
+    pub(super) fn is_authorized_for_signer(&self, user: &User, verb: &str, signer: &str) -> bool {
+        let domain = format!("{}/*", signer.split('/').next().unwrap_or_default());
+        [signer, &domain].into_iter().any(|name| {
+            let signers =
+                ResourceAttributes { group: "certificates.k8s.io", resource: "signers", name, ..Default::default() };
+            self.authorize(&AccessAttributes { user, verb, target: AccessTarget::Resource(signers) }).is_allowed()
+        })
     }
 
     /// Decides whether a user may send a request. Returns the reason.

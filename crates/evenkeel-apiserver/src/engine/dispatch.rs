@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::request::ResourceRequest;
 use super::request_error::RequestError;
 use super::target::WriteScope;
-use super::{ApiEngine, response, storage_status};
+use super::{ApiEngine, ControllerTiming, response, storage_status};
 use crate::http_types::{ApiRequest, Body, HandlerCall, HandlerOutcome};
 use crate::query::Query;
 use crate::registry::deprecation_warning;
@@ -93,10 +93,33 @@ impl ApiEngine {
             return Err(storage_status(&refusal).into());
         }
         let mut outcome = outcome?;
+        if !verb.only_reads() {
+            self.settle(&resource.storage, request.namespace());
+        }
         if let Some(warning) = deprecation_warning(resource, self.settings.version) {
             outcome = outcome.with(|response| response::warn(response, &[warning]));
         }
         Ok(outcome)
+    }
+}
+
+impl ApiEngine {
+    /// Runs the controllers that act on a write of a resource, with the timing [`ControllerTiming::Immediate`].
+    pub(super) fn settle(&self, table: &str, namespace: Option<&str>) {
+        self.settle_protection(table);
+        if let Some(namespace) = namespace {
+            self.settle_quotas(namespace);
+        }
+    }
+
+    /// Runs these controllers after deletions in any namespace.
+    pub(super) fn settle_all(&self) {
+        if self.settings.protection == ControllerTiming::Immediate {
+            self.release_unused();
+        }
+        if self.settings.quotas == ControllerTiming::Immediate {
+            self.run_quota_controller(self.env.monotonic());
+        }
     }
 }
 

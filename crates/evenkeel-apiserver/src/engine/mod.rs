@@ -9,14 +9,14 @@
 //! | `admission` | what changes or refuses a write: the plugins of kube-apiserver |
 //! | `strategies` | what kinds add to the verbs: prepare, validate, after |
 //! | `subresources` | status, scale, binding, eviction, resize, log, exec, attach, token |
-//! | `controllers` | namespaces, definitions, default ServiceAccounts, expiry of events, garbage collection |
+//! | `controllers` | namespaces, definitions, default ServiceAccounts, quotas, protection of volumes, expiry of events, garbage |
 //! | `bootstrap` | the objects that a server has from its start |
 //! | `token_authentication` | the users of service-account tokens, for requests and TokenReviews |
 //! | `weight` | which requests are expensive and run aside |
 //! | `request`, `options`, `decode`, `filter` | the parts of a request |
 //! | `view`, `response` | the parts of a response |
 
-mod admission;
+pub(crate) mod admission;
 mod authorize;
 pub(crate) mod bootstrap;
 mod compiled_objects;
@@ -54,11 +54,14 @@ use std::time::Duration;
 
 use evenkeel_core::{Reason, Status};
 
+use self::admission::resource_quota::QuotaIndex;
 use self::admission::webhooks::AdmissionWebhooks;
 pub(crate) use self::admission::webhooks::WebhookCounts;
 pub(crate) use self::admission::webhooks::configuration::{Webhook, WebhookKind};
+use self::admission::{AdmissionIndexes, AdmissionSwitches};
 pub(crate) use self::authorize::is_authenticated;
 use self::bootstrap::{ServerFacts, StoreOrigin};
+use self::controllers::protection::Protection;
 pub(crate) use self::convert::webhook::{ConversionWebhook, Converter};
 use self::rbac::{AggregationTimer, RbacIndex};
 use self::service_addresses::ServiceAddresses;
@@ -137,6 +140,12 @@ pub(crate) struct Settings {
     pub(crate) role_aggregation: ControllerTiming,
     /// Whether roles and bindings decide what users may do.
     pub(crate) rbac: bool,
+    /// Which admission plugins run.
+    pub(crate) admission: AdmissionSwitches,
+    /// When the usage of quotas is published.
+    pub(crate) quotas: ControllerTiming,
+    /// When the finalizers of unused volumes and claims are removed.
+    pub(crate) protection: ControllerTiming,
     /// The time to live of events; `None` keeps them.
     pub(crate) event_ttl: Option<Duration>,
     /// The release to behave like.
@@ -181,6 +190,9 @@ impl Default for Settings {
             garbage_collector: ControllerTiming::Immediate,
             role_aggregation: ControllerTiming::Immediate,
             rbac: false,
+            admission: AdmissionSwitches::default(),
+            quotas: ControllerTiming::Immediate,
+            protection: ControllerTiming::Immediate,
             event_ttl: Some(Duration::from_secs(3600)),
             version: ServerVersion::default(),
             snapshot: None,
@@ -218,6 +230,14 @@ pub(crate) struct ApiEngine {
     addresses: Mutex<()>,
     /// The addresses of all Services.
     service_addresses: Mutex<ServiceAddresses>,
+    /// What admission plugins look up on many writes.
+    admission: AdmissionIndexes,
+    /// The usage of quotas. Held from the check of a write to its commit, so that parallel writes never exceed a quota.
+    quotas: Mutex<QuotaIndex>,
+    /// When a delayed quota controller runs next.
+    next_quota_pass: Mutex<Option<Duration>>,
+    /// The deleted volumes and claims that are still used.
+    protection: Mutex<Protection>,
     /// Held shared by creates while they commit, and exclusively while a namespace or a definition is marked for deletion: every object
     /// that was created before the mark is in the store when the controller empties it.
     creates: RwLock<()>,
@@ -280,6 +300,10 @@ impl ApiEngine {
             definitions: Mutex::default(),
             addresses: Mutex::default(),
             service_addresses: Mutex::default(),
+            admission: AdmissionIndexes::default(),
+            quotas: Mutex::default(),
+            next_quota_pass: Mutex::default(),
+            protection: Mutex::default(),
             creates: RwLock::default(),
             sweeping: Mutex::default(),
             sweeps: Mutex::default(),
@@ -388,6 +412,8 @@ impl Handler for Arc<ApiEngine> {
         self.timers.turn(now);
         if self.store.check_writable().is_ok() {
             self.expire_events(now);
+            self.run_protection_controller(now);
+            self.run_quota_controller(now);
         }
     }
 

@@ -148,7 +148,6 @@ pub(crate) fn prepare_create(group: &str, version: &str, kind: &str, object: &mu
 pub(crate) fn prepare_update(group: &str, kind: &str, new: &mut Value, old: &Value) {
     let Some(new) = new.as_object_mut() else { return };
     match (group, kind) {
-        ("", "Pod") => pod::prepare_update(new, old),
         ("", "Service") => services::prepare_update(new, old),
         ("", "Namespace") => config::prepare_namespace_update(new, old),
         ("batch", "Job") => batch::default_job_labels(new),

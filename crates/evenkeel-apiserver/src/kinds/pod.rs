@@ -8,9 +8,7 @@ use serde_json::{Value, json};
 use crate::field::FieldError;
 
 use super::check::same;
-use super::fill::{
-    Constant, Object, absent, at, child, ensure, fill, is_absent, is_empty, list_at, quantity, text, text_at,
-};
+use super::fill::{Object, at, child, ensure, is_empty, list_at, quantity, text, text_at};
 use super::podcheck;
 
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
@@ -104,25 +102,9 @@ pub(crate) fn pod_grace_period(pod: &Value, requested: Option<i64>) -> i64 {
     }
 }
 
-/// Adds the initial status to a new pod, and the additions of admission.
+/// Adds the initial status to a new pod.
 pub(super) fn prepare_create(pod: &mut Object) {
-    if let Some(spec) = ensure(pod, "spec") {
-        let priority = match text(spec, "priorityClassName") {
-            "" => Some(0),
-            "system-cluster-critical" => Some(2_000_000_000),
-            "system-node-critical" => Some(2_000_001_000),
-            _ => None,
-        };
-        if let Some(priority) = priority {
-            fill(
-                spec,
-                &[
-                    absent("priority", Constant::Int(priority)),
-                    absent("preemptionPolicy", Constant::Text("PreemptLowerPriority")),
-                ],
-            );
-        }
-    }
+    ensure(pod, "spec");
     let mut status = json!({"phase": "Pending"});
     let gated = child(pod, "spec").is_some_and(|spec| !is_empty(spec.get("schedulingGates")));
     if gated {
@@ -137,18 +119,6 @@ pub(super) fn prepare_create(pod: &mut Object) {
     }
     status["qosClass"] = pod.get("spec").map_or(BEST_EFFORT, qos_class).into();
     pod.insert("status".into(), status);
-}
-
-/// Keeps the additions of create when an update omits them.
-pub(super) fn prepare_update(pod: &mut Object, old: &Value) {
-    let Some(spec) = ensure(pod, "spec") else { return };
-    for key in ["priority", "preemptionPolicy"] {
-        if is_absent(spec, key)
-            && let Some(value) = at(old, &["spec", key])
-        {
-            spec.insert(key.to_owned(), value.clone());
-        }
-    }
 }
 
 /// Sets the defaults of a status write: `podIP` and `podIPs` mirror each other.

@@ -230,13 +230,10 @@ const HOOKS: &[(&str, &dyn KindHooks)] = &[
 /// The kinds that kube-apiserver itself acts upon and this server does not. Kinds that controllers, kubelets or network
 /// plugins act upon are not listed.
 const UNENFORCED: &[&str] = &[
-    "limitranges",
-    "resourcequotas",
     "flowschemas.flowcontrol.apiserver.k8s.io",
     "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
     "apiservices.apiregistration.k8s.io",
     "ipaddresses.networking.k8s.io",
-    "runtimeclasses.node.k8s.io",
     "servicecidrs.networking.k8s.io",
     "mutatingadmissionpolicies.admissionregistration.k8s.io",
     "mutatingadmissionpolicybindings.admissionregistration.k8s.io",

@@ -13,6 +13,7 @@ use crate::admission_hook::{AdmissionHook, AdmissionReview, AdmissionVerdict};
 use crate::audit::AuditSettings;
 use crate::conversion_function::conversion_function;
 use crate::data_dir::HistoryAfterRestart;
+use crate::engine::admission::AdmissionPluginError;
 use crate::engine::{ControllerTiming, Converter, Settings, Snapshot};
 use crate::env::Env;
 use crate::exec::{PortHandler, ProcessHandler};
@@ -468,6 +469,33 @@ impl Builder {
     /// [`ControllerTiming::Immediate`]; [`ControllerTiming::Off`] leaves it to a kube-controller-manager.
     pub fn role_aggregation(mut self, timing: ControllerTiming) -> Self {
         self.settings.role_aggregation = timing;
+        self
+    }
+
+    /// Switches an admission plugin on or off, by the name that kube-apiserver gives it. All are on by default except
+    /// ServiceAccount: kube-apiserver has that one on as well, and envtest switches it off.
+    ///
+    /// # Errors
+    ///
+    /// An error lists the plugins if there is none of this name. NamespaceLifecycle cannot be switched off.
+    pub fn admission(mut self, plugin: &str, on: bool) -> Result<Self, AdmissionPluginError> {
+        self.settings.admission.set(plugin, on)?;
+        Ok(self)
+    }
+
+    /// Sets when `status.used` of a ResourceQuota follows the objects of its namespace. The default is
+    /// [`ControllerTiming::Immediate`]. Without it, a quota whose status another controller has not computed refuses every
+    /// object that it counts, as on kube-apiserver alone.
+    pub fn quota_controller(mut self, timing: ControllerTiming) -> Self {
+        self.settings.quotas = timing;
+        self
+    }
+
+    /// Sets when the finalizers are removed that protect deleted claims, volumes and volume attributes classes from removal
+    /// while they are used. The default is [`ControllerTiming::Immediate`]. Without it, a deleted claim waits for another
+    /// controller, as on kube-apiserver alone.
+    pub fn protection_controller(mut self, timing: ControllerTiming) -> Self {
+        self.settings.protection = timing;
         self
     }
 

@@ -32,11 +32,6 @@ async fn writes_of_unenforced_kinds_carry_a_warning() {
                 json!({"spec": {"policyName": "a", "validationActions": ["Deny"]}}),
             ),
         ),
-        ("/api/v1/namespaces/default/resourcequotas".to_owned(), object("v1", "ResourceQuota", json!({"spec": {}}))),
-        (
-            "/api/v1/namespaces/default/limitranges".to_owned(),
-            object("v1", "LimitRange", json!({"spec": {"limits": []}})),
-        ),
         (
             "/apis/networking.k8s.io/v1/servicecidrs".to_owned(),
             object("networking.k8s.io/v1", "ServiceCIDR", json!({"spec": {"cidrs": ["10.9.0.0/16"]}})),

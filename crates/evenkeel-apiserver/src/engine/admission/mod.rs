@@ -2,23 +2,58 @@
 //!
 //! A write passes the chain twice. First every plugin may change the object ([`ApiEngine::mutate`]); then the object is
 //! completed and validated; then every plugin may refuse the result ([`ApiEngine::validate`]). What the server itself writes
-//! (conditions of definitions, the binding of a pod) does not pass it.
+//! (conditions of definitions, the status of quotas) does not pass it.
 //!
 //! A plugin reads the store and the object. If it needs a response from outside, it returns
 //! [`RequestError::NeedsCalls`]; the request then runs again from its start, so nothing may be written before the last
-//! plugin has validated.
+//! plugin has validated. The quota is charged after that ([`AdmissionPlugin::reserve`]), right before the commit.
 
+mod certificate_signers;
+mod certificate_subject;
+mod claim_resize;
+mod default_ingress_class;
+mod default_storage_class;
 mod default_tolerations;
+mod followed_table;
+mod limit_ranger;
+mod pod_resources;
+mod pod_security;
+mod priority;
+pub(super) mod resource_quota;
 pub(crate) mod rules;
+mod runtime_class;
+mod service_account;
+mod storage_protection;
+mod switches;
+mod taint_nodes;
+mod topology_labels;
 pub(crate) mod webhooks;
 
+use evenkeel_core::Status;
 use serde_json::Value;
 
+use self::certificate_signers::{CertificateApproval, CertificateSigning, ClusterTrustBundleAttest};
+use self::certificate_subject::CertificateSubjectRestriction;
+use self::claim_resize::PersistentVolumeClaimResize;
+use self::default_ingress_class::DefaultIngressClass;
+use self::default_storage_class::DefaultStorageClass;
 use self::default_tolerations::DefaultTolerationSeconds;
+use self::followed_table::FollowedTable;
+use self::limit_ranger::{Limit, LimitRange, LimitRanger};
+use self::pod_security::PodSecurity;
+use self::priority::{Priority, PriorityClass};
+use self::resource_quota::{QuotaReservation, ResourceQuota};
+use self::runtime_class::RuntimeClass;
+use self::service_account::ServiceAccount;
+use self::storage_protection::StorageObjectInUseProtection;
+pub use self::switches::AdmissionPluginError;
+pub(crate) use self::switches::AdmissionSwitches;
+use self::taint_nodes::TaintNodesByCondition;
+use self::topology_labels::PodTopologyLabels;
 use self::webhooks::{MutatingAdmissionWebhook, ValidatingAdmissionWebhook, WebhookPass};
-use super::ApiEngine;
 use super::request_error::RequestError;
 use super::target::{Target, WriteScope};
+use super::{ApiEngine, object};
 use crate::http_types::ApiRequest;
 use crate::store::Record;
 
@@ -45,7 +80,6 @@ impl Operation {
 
 /// A write under admission. The new object is passed beside it.
 #[derive(Clone, Copy, Debug)]
-#[allow(dead_code, reason = "the present plugins read the target only")]
 pub(crate) struct AdmissionWrite<'a> {
     pub(crate) operation: Operation,
     /// The name is empty while a create has only a `generateName`.
@@ -57,11 +91,49 @@ pub(crate) struct AdmissionWrite<'a> {
     pub(crate) dry_run: bool,
 }
 
+impl AdmissionWrite<'_> {
+    /// Returns whether the write is of objects in this store.
+    fn is_of(&self, store: &str) -> bool {
+        *self.target.resource.storage == *store
+    }
+
+    /// Returns whether the write is a create or an update.
+    fn has_object(&self) -> bool {
+        matches!(self.operation, Operation::Create | Operation::Update)
+    }
+
+    /// Returns whether the write creates an object in this store.
+    fn creates(&self, store: &str) -> bool {
+        self.operation == Operation::Create && self.target.scope == WriteScope::Main && self.is_of(store)
+    }
+
+    /// Returns the namespace of the object; empty without one.
+    fn namespace(&self) -> &str {
+        self.target.namespace.unwrap_or_default()
+    }
+
+    fn subresource(&self) -> &str {
+        self.target.scope.subresource().unwrap_or_default()
+    }
+
+    /// Returns the refusal of the write (ADM-003). An object without a name is shown with its `generateName`.
+    fn forbidden(&self, object: &Value, why: impl std::fmt::Display) -> RequestError {
+        let candidates = [self.target.name, object::text(object, "name"), object::text(object, "generateName")];
+        let name = candidates.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown");
+        let resource = self.target.resource;
+        Status::forbidden(&resource.group, &resource.plural, name, why).into()
+    }
+}
+
 /// A part of the chain.
-#[allow(dead_code, reason = "plugins cannot be switched yet")]
 pub(super) trait AdmissionPlugin: Sync {
     /// Returns the name of the plugin, which is upstream's.
     fn name(&self) -> &'static str;
+
+    /// Returns whether the plugin runs unless it is switched off.
+    fn is_on_by_default(&self) -> bool {
+        true
+    }
 
     /// Returns whether the plugin handles a write. What it does not handle costs nothing more.
     fn handles(&self, write: &AdmissionWrite<'_>) -> bool;
@@ -109,11 +181,41 @@ pub(super) trait AdmissionPlugin: Sync {
     ) -> Result<(), RequestError> {
         Ok(())
     }
+
+    /// Charges what the object will use, after all plugins have validated it. The reservation is held until the commit.
+    fn reserve<'e>(
+        &self,
+        _engine: &'e ApiEngine,
+        _write: &AdmissionWrite<'_>,
+        _object: &Value,
+    ) -> Result<Option<QuotaReservation<'e>>, RequestError> {
+        Ok(None)
+    }
 }
 
-/// The plugins in the order in which they run (ADM-001).
-const PLUGINS: &[&dyn AdmissionPlugin] =
-    &[&DefaultTolerationSeconds, &MutatingAdmissionWebhook, &ValidatingAdmissionWebhook];
+/// The plugins in the order in which they run (ADM-001). NamespaceLifecycle, the first one upstream, is part of the verbs:
+/// its check runs again at the commit.
+const PLUGINS: &[&dyn AdmissionPlugin] = &[
+    &LimitRanger,
+    &ServiceAccount,
+    &TaintNodesByCondition,
+    &PodSecurity,
+    &Priority,
+    &DefaultTolerationSeconds,
+    &DefaultStorageClass,
+    &StorageObjectInUseProtection,
+    &PersistentVolumeClaimResize,
+    &RuntimeClass,
+    &CertificateApproval,
+    &CertificateSigning,
+    &ClusterTrustBundleAttest,
+    &CertificateSubjectRestriction,
+    &DefaultIngressClass,
+    &PodTopologyLabels,
+    &MutatingAdmissionWebhook,
+    &ValidatingAdmissionWebhook,
+    &ResourceQuota,
+];
 
 /// A pass of a write over the plugins that change it. There is a second one if a plugin that runs late has changed the object
 /// (AWH-008).
@@ -125,13 +227,40 @@ pub(super) struct MutationPass {
     webhooks: WebhookPass,
 }
 
+/// The objects that plugins look up on many writes, as of the last write that needed them.
+#[derive(Debug)]
+pub(super) struct AdmissionIndexes {
+    limit_ranges: FollowedTable<LimitRange>,
+    priority_classes: FollowedTable<PriorityClass>,
+    /// The times of creation of default classes.
+    default_storage_classes: FollowedTable<String>,
+    default_ingress_classes: FollowedTable<String>,
+}
+
+impl Default for AdmissionIndexes {
+    fn default() -> Self {
+        AdmissionIndexes {
+            limit_ranges: FollowedTable::new("limitranges", Limit::read_all),
+            priority_classes: FollowedTable::new("priorityclasses.scheduling.k8s.io", PriorityClass::read),
+            default_storage_classes: FollowedTable::new(
+                "storageclasses.storage.k8s.io",
+                default_storage_class::read_default,
+            ),
+            default_ingress_classes: FollowedTable::new(
+                "ingressclasses.networking.k8s.io",
+                default_ingress_class::read_default,
+            ),
+        }
+    }
+}
+
 impl ApiEngine {
     /// Returns the plugins that handle a write.
     fn plugins<'a>(
         &'a self,
         write: &'a AdmissionWrite<'_>,
     ) -> impl Iterator<Item = &'static dyn AdmissionPlugin> + use<'a> {
-        PLUGINS.iter().copied().filter(|plugin| plugin.handles(write) && plugin.is_active(self))
+        self.settings.admission.active().filter(|plugin| plugin.handles(write) && plugin.is_active(self))
     }
 
     /// Lets the plugins change the new object of a create or an update.
@@ -177,18 +306,26 @@ impl ApiEngine {
         let target = Target { scope: WriteScope::Whole { subresource }, ..target };
         let write = AdmissionWrite { operation, target, old: None, request, dry_run };
         self.mutate_in_passes(&write, Some(object), &mut warnings)?;
-        self.validate(&write, object, &mut warnings)?;
+        // No quota counts what is sent to such a subresource.
+        self.validate(&write, object, &mut warnings).map(drop)?;
         Ok(warnings)
     }
 
-    /// Lets the plugins refuse a create or an update; `object` is the object as it would be stored.
+    /// Lets the plugins refuse a create or an update; `object` is the object as it would be stored. Returns what is charged
+    /// for it, to be held until its commit.
     pub(super) fn validate(
         &self,
         write: &AdmissionWrite<'_>,
         object: &Value,
         warnings: &mut Vec<String>,
-    ) -> Result<(), RequestError> {
-        self.plugins(write).try_for_each(|plugin| plugin.validate(self, write, Some(object), warnings))
+    ) -> Result<Option<QuotaReservation<'_>>, RequestError> {
+        self.plugins(write).try_for_each(|plugin| plugin.validate(self, write, Some(object), warnings))?;
+        for plugin in self.plugins(write) {
+            if let Some(reservation) = plugin.reserve(self, write, object)? {
+                return Ok(Some(reservation));
+            }
+        }
+        Ok(None)
     }
 
     /// Lets the plugins refuse the deletion of a stored object. Returns the warnings for the response.
@@ -209,4 +346,15 @@ impl ApiEngine {
         }
         Ok(warnings)
     }
+}
+
+/// Returns the text at a path of keys; empty if absent.
+fn text_at<'a>(value: &'a Value, path: &[&str]) -> &'a str {
+    path.iter().try_fold(value, |value, key| value.get(key)).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Returns the list at a path of keys; empty if absent.
+fn list_at<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
+    let list = path.iter().try_fold(value, |value, key| value.get(key)).and_then(Value::as_array);
+    list.map_or(&[], Vec::as_slice)
 }

@@ -1,10 +1,12 @@
-//! The controllers inside the server: those without which namespaces and definitions would never be removed, default
-//! ServiceAccounts, garbage collection, and the expiry of events.
+//! The controllers inside the server: those without which namespaces, definitions, volumes and claims would never be
+//! removed, default ServiceAccounts, garbage collection, the usage of quotas, and the expiry of events.
 
 mod collector;
 pub(crate) mod definitions;
 mod events;
 pub(crate) mod namespaces;
+pub(crate) mod protection;
+mod quotas;
 mod service_accounts;
 mod sweep;
 

@@ -111,6 +111,8 @@ impl ApiEngine {
             if sweep.next < sweep.resources.len() {
                 return SweepProgress::Unfinished;
             }
+            // Claims of pods that are gone now need not wait for the next request.
+            self.release_unused();
             let mut remaining: Vec<Remaining> = Vec::new();
             for resource in &sweep.resources {
                 let held = self.remaining(resource, &sweep.namespace);
@@ -124,6 +126,7 @@ impl ApiEngine {
             }
             self.report(&sweep.namespace, &remaining);
         }
+        self.settle_quotas(&sweep.namespace);
         self.sweep_definitions();
         SweepProgress::Finished
     }
@@ -227,6 +230,11 @@ impl PendingWork {
                 self.collects |= engine.follow_owners();
             }
             None => self.collects = engine.collect_step(&mut self),
+        }
+        if self.sweeps.is_empty() && !self.collects {
+            // What was deleted may have used claims and quotas; a claim that goes may own something.
+            engine.settle_all();
+            self.collects = engine.follow_owners();
         }
         match self.sweeps.is_empty() && !self.collects {
             true => outcome,

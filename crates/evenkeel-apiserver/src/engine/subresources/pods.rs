@@ -128,9 +128,11 @@ impl ApiEngine {
             check_uid(target, old, object::text(binding, "uid"))?;
             let mut new = old.clone();
             require_version(&mut new, object::text(binding, "resourceVersion"));
-            let annotations = object::metadata(binding).get("annotations").and_then(Value::as_object);
-            for (key, value) in annotations.into_iter().flatten() {
-                set_path(&mut new, &["metadata", "annotations", key.as_str()], Some(value.clone()));
+            for field in ["annotations", "labels"] {
+                let given = object::metadata(binding).get(field).and_then(Value::as_object);
+                for (key, value) in given.into_iter().flatten() {
+                    set_path(&mut new, &["metadata", field, key.as_str()], Some(value.clone()));
+                }
             }
             set_path(&mut new, &["spec", "nodeName"], Some(node.as_str().into()));
             set_path(&mut new, &["status", "nominatedNodeName"], None);

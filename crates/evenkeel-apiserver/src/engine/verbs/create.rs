@@ -156,6 +156,7 @@ impl ApiEngine {
         if !errors.is_empty() {
             return Err(target.invalid(&errors).into());
         }
+        let mut reservation = None;
         if let Some(request) = writer.request {
             if request.method != http::Method::POST {
                 self.check_also_creates(request)?;
@@ -167,7 +168,7 @@ impl ApiEngine {
                 request,
                 dry_run: writer.options.dry_run,
             };
-            self.validate(&write, &new, &mut warnings)?;
+            reservation = self.validate(&write, &new, &mut warnings)?;
         }
         let facts = object::facts(resource, &new);
         let mut converted = self.shown_of(resource, &new);
@@ -199,6 +200,9 @@ impl ApiEngine {
         self.check_accepts_objects(resource, namespace, name)?;
         let committed = self.store.commit(&resource.storage, &key, Expect::Absent, Write::Put(draft), now);
         drop(creating);
+        if let Some(reservation) = reservation.filter(|_| committed.is_ok()) {
+            reservation.keep();
+        }
         match committed {
             Ok((_, Some(record))) => Ok(Written { record, converted, created: true, warnings }),
             Ok((_, None)) => Err(Status::internal("a create left no object").into()),

@@ -135,6 +135,7 @@ impl ApiEngine {
             engine: Arc::clone(self),
             request: Arc::clone(request.http),
             resource: Arc::clone(resource),
+            namespace: request.namespace().map(str::to_owned),
             remaining: selected.into_iter(),
             options,
             warnings: Vec::new(),
@@ -260,6 +261,8 @@ struct CollectionDeletion {
     engine: Arc<ApiEngine>,
     request: Arc<ApiRequest>,
     resource: Arc<Resource>,
+    /// The namespace of the collection; `None` for all.
+    namespace: Option<String>,
     remaining: std::vec::IntoIter<Arc<Record>>,
     options: DeleteOptions,
     warnings: Vec<String>,
@@ -300,6 +303,7 @@ impl CollectionDeletion {
         }
         match self.remaining.len() {
             0 => {
+                self.engine.settle(&self.resource.storage, self.namespace.as_deref());
                 response::warn(&mut self.response, &self.warnings);
                 self.work.then(HandlerOutcome::Response(self.response))
             }

@@ -160,9 +160,10 @@ impl ApiEngine {
         if !errors.is_empty() {
             return Err(target.invalid(&errors).into());
         }
-        if let Some(write) = &admission {
-            self.validate(write, &new, &mut warnings)?;
-        }
+        let reservation = match &admission {
+            Some(write) => self.validate(write, &new, &mut warnings)?,
+            None => None,
+        };
         object::metadata_mut(&mut new).insert("resourceVersion".into(), record.revision.to_string().into());
         if field_ownership::equal_ignoring_managed_times(&new, old) {
             let converted = self.shown_of(resource, old);
@@ -196,7 +197,12 @@ impl ApiEngine {
         let new = memory_of(resource, &stored, draft.len());
         self.settings.memory.admit_write(Some(previous), new, record.facts.deleting)?;
         match self.store.commit(&resource.storage, &key, expect, Write::Put(draft), now) {
-            Ok((_, Some(record))) => Ok(Some(Written { record, converted, created: false, warnings })),
+            Ok((_, Some(record))) => {
+                if let Some(reservation) = reservation {
+                    reservation.keep();
+                }
+                Ok(Some(Written { record, converted, created: false, warnings }))
+            }
             Ok((_, None)) => Err(Status::internal("an update left no object").into()),
             Err(_) => Ok(None),
         }

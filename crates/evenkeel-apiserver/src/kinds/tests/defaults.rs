@@ -34,8 +34,7 @@ fn obj_14_a_pod_is_created_as_recorded() {
     assert_eq!(
         Value::Object(spec.clone()),
         json!({
-            "dnsPolicy": "ClusterFirst", "enableServiceLinks": true, "preemptionPolicy": "PreemptLowerPriority",
-            "priority": 0, "restartPolicy": "Always", "schedulerName": "default-scheduler", "securityContext": {},
+            "dnsPolicy": "ClusterFirst", "enableServiceLinks": true, "restartPolicy": "Always", "schedulerName": "default-scheduler", "securityContext": {},
             "terminationGracePeriodSeconds": 30,
         })
     );

@@ -1,4 +1,4 @@
-//! Built-in admission.
+//! DefaultTolerationSeconds.
 
 use serde_json::{Value, json};
 
