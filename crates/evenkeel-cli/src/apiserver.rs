@@ -115,6 +115,12 @@ pub(crate) struct Arguments {
     /// `kubectl get --raw /openapi/v2`, or of a document of /openapi/v3. Repeatable
     #[arg(long, value_name = "FILE")]
     openapi: Vec<PathBuf>,
+    /// Switch admission plugins on, comma-separated, by kube-apiserver's names; all but ServiceAccount are on
+    #[arg(long, value_name = "PLUGINS", value_delimiter = ',')]
+    enable_admission_plugins: Vec<String>,
+    /// Switch admission plugins off, comma-separated; an unknown name lists them
+    #[arg(long, value_name = "PLUGINS", value_delimiter = ',')]
+    disable_admission_plugins: Vec<String>,
     /// Inject a fault, e.g. drop-watch:events=3; see --help for the list. Repeatable
     #[arg(long = "fault", value_name = "SPEC", value_parser = fault)]
     faults: Vec<Rule>,
@@ -253,6 +259,16 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     }
     for path in &arguments.openapi {
         builder = builder.openapi(path).map_err(|error| openapi_failure(path, error))?;
+    }
+    for (plugins, on) in [(&arguments.enable_admission_plugins, true), (&arguments.disable_admission_plugins, false)] {
+        for plugin in plugins {
+            builder = builder.admission(plugin, on)?;
+        }
+    }
+    if let Some(plugin) =
+        arguments.enable_admission_plugins.iter().find(|plugin| arguments.disable_admission_plugins.contains(plugin))
+    {
+        return Err(format!("admission plugin {plugin} is both enabled and disabled; name it once").into());
     }
     if let Some(path) = arguments.audit_log {
         let max_bytes = arguments.audit_log_maxsize << 20;

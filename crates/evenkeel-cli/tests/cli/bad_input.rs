@@ -275,6 +275,17 @@ async fn invalid_arguments_are_reported_with_suggestions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn adm_002_an_unknown_admission_plugin_is_reported_with_the_known_ones() {
+    let plugins = sentence(&["apiserver", "--enable-admission-plugins", "Priority,NoSuchPlugin"]).await;
+    assert!(
+        plugins.starts_with("admission plugin \"NoSuchPlugin\" is unknown; there are NamespaceLifecycle, "),
+        "{plugins}"
+    );
+    let both = ["apiserver", "--enable-admission-plugins=Priority", "--disable-admission-plugins=PodSecurity,Priority"];
+    assert_eq!(sentence(&both).await, "admission plugin Priority is both enabled and disabled; name it once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_namespace_is_reported_before_any_request() {
     let message = sentence(&["observe", "pods", "-n", "A B", "--server", "http://127.0.0.1:1"]).await;
     assert_eq!(message, r#"invalid configuration: what was chosen has the namespace "A B", which is no DNS label"#);
