@@ -42,6 +42,8 @@ pub(crate) struct AuditEvent {
     pub(crate) user: UserInfo,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) impersonated_user: Option<UserInfo>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) authentication_metadata: Option<AuthenticationMetadata>,
     #[serde(rename = "sourceIPs", skip_serializing_if = "Vec::is_empty")]
     pub(crate) source_ips: Vec<String>,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -58,6 +60,14 @@ pub(crate) struct AuditEvent {
     pub(crate) stage_timestamp: String,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) annotations: BTreeMap<Cow<'static, str>, String>,
+}
+
+/// How the request came to its user.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AuthenticationMetadata {
+    /// The verb that allowed an impersonation, such as `impersonate:user-info`.
+    pub(crate) impersonation_constraint: String,
 }
 
 /// A user, as in `authentication.k8s.io/v1`.

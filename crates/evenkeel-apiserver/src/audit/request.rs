@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::event::{AuditEvent, AuditLevel, AuditStage, ObjectReference, UserInfo};
+use super::event::{AuditEvent, AuditLevel, AuditStage, AuthenticationMetadata, ObjectReference, UserInfo};
 use super::policy::AuditDecision;
 use super::{AuditLog, MAX_EVENT};
 use crate::env::rfc3339_micro;
@@ -118,6 +118,7 @@ impl AuditRequest {
             verb: info.verb.to_owned(),
             user: UserInfo::from(user),
             impersonated_user: None,
+            authentication_metadata: None,
             source_ips: sources,
             user_agent,
             object_ref: info.is_resource.then(|| reference(info)),
@@ -131,9 +132,11 @@ impl AuditRequest {
         Some(AuditRequest { log: Arc::clone(log), decision, event, user: user.clone() })
     }
 
-    /// Notes the user that the request acts as.
-    pub(crate) fn acts_as(&mut self, user: &User) {
+    /// Notes the user that the request acts as, and the verb that allowed it.
+    pub(crate) fn acts_as(&mut self, user: &User, constraint: Option<String>) {
         self.event.impersonated_user = (*user != self.user).then(|| UserInfo::from(user));
+        self.event.authentication_metadata =
+            constraint.map(|impersonation_constraint| AuthenticationMetadata { impersonation_constraint });
     }
 
     /// Notes what authorization has decided (AUD-003).

@@ -97,6 +97,7 @@ async fn aud_001_an_impersonated_user_stands_beside_the_authenticated_one() {
     let event = &server.audit_events()[1];
     assert_eq!(event["user"]["username"], "system:admin");
     assert_eq!(event["impersonatedUser"]["username"], "joe");
+    assert_eq!(event["authenticationMetadata"], json!({"impersonationConstraint": "impersonate:user-info"}));
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::field::FieldError;
 use crate::meta::{dns_subdomain, path_segment, refuse};
 
-use super::check::immutable;
+use super::check::{immutable, label_selector};
 use super::fill::{Constant::Text, Object, ensure, fill, items, list_at, text, text_at, zero};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -54,7 +54,22 @@ pub(super) fn validate_role(object: &Value, namespaced: bool) -> Vec<FieldError>
             errors.push(FieldError::required(format!("{path}.resources"), detail));
         }
     }
+    if let Some(aggregation) = object.get("aggregationRule").filter(|aggregation| aggregation.is_object()) {
+        validate_aggregation(&mut errors, aggregation);
+    }
     errors
+}
+
+fn validate_aggregation(errors: &mut Vec<FieldError>, aggregation: &Value) {
+    const SELECTORS: &str = "aggregationRule.clusterRoleSelectors";
+    let selectors = list_at(aggregation, &["clusterRoleSelectors"]);
+    if selectors.is_empty() {
+        let detail = "at least one clusterRoleSelector required if aggregationRule is non-nil";
+        errors.push(FieldError::required(SELECTORS, detail));
+    }
+    for (index, selector) in selectors.iter().enumerate() {
+        label_selector(errors, selector, &format!("{SELECTORS}[{index}]"));
+    }
 }
 
 pub(super) fn validate_binding(object: &Value, namespaced: bool) -> Vec<FieldError> {

@@ -49,11 +49,11 @@ impl ImpersonatingRequest<'_> {
         user: User,
         headers: &mut HeaderMap,
         authorize: Authorize<'_>,
-    ) -> Result<User, Box<Status>> {
+    ) -> Result<EffectiveUser, Box<Status>> {
         if !headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
-            return Ok(user);
+            return Ok(EffectiveUser { user, constraint: None });
         }
-        let Some(wanted) = take_headers(headers) else { return Ok(user) };
+        let Some(wanted) = take_headers(headers) else { return Ok(EffectiveUser { user, constraint: None }) };
         let is_constrained = self.version >= ServerVersion::V1_36;
         if wanted.name.is_empty() {
             let what = if is_constrained { "a user name" } else { "a user" };
@@ -66,13 +66,21 @@ impl ImpersonatingRequest<'_> {
         for mode in modes.iter().filter(|mode| mode.applies(&wanted, &user)) {
             let attempt = Attempt { mode: *mode, requester: &user, wanted: &wanted, authorize };
             match attempt.check(&attributes, self.info.verb) {
-                Ok(effective) => return Ok(effective),
+                Ok(user) => return Ok(EffectiveUser { user, constraint: mode.constraint() }),
                 Err(status) => first = first.or(Some(status)),
             }
         }
         // The classic mode applies to every user.
         Err(first.unwrap_or_else(|| Box::new(Status::internal("all impersonation modes failed"))))
     }
+}
+
+/// The user that a request acts as.
+#[derive(Debug)]
+pub(crate) struct EffectiveUser {
+    pub(crate) user: User,
+    /// The verb that allowed the impersonation, unless it is the classic one. The audit log shows it.
+    pub(crate) constraint: Option<String>,
 }
 
 /// Removes the headers, and returns the user that they name; `None` if they name nothing.
@@ -132,6 +140,11 @@ impl Mode {
         }
     }
 
+    /// Returns the verb that permits the impersonation of a user, except in the classic mode.
+    fn constraint(self) -> Option<String> {
+        (self != Mode::Classic).then(|| format!("impersonate:{}", self.name()))
+    }
+
     fn applies(self, wanted: &User, requester: &User) -> bool {
         let only_name = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
         let (node, account) = (node_name(&wanted.name), account_name(&wanted.name));
@@ -160,23 +173,20 @@ struct Attempt<'a> {
 impl Attempt<'_> {
     /// Returns the user that the request acts as.
     fn check(&self, request: &RequestAttributes<'_>, verb: &str) -> Result<User, Box<Status>> {
-        let mode = self.mode.name();
-        let impersonates = match self.mode {
-            Mode::Classic => "impersonate".to_owned(),
-            _ => {
-                let on = format!("impersonate-on:{mode}:{verb}");
-                self.allow(&request.access(self.requester, &on))?;
-                format!("impersonate:{mode}")
-            }
-        };
+        let constraint = self.mode.constraint();
+        if constraint.is_some() {
+            let on = format!("impersonate-on:{}:{verb}", self.mode.name());
+            self.allow(&request.access(self.requester, &on))?;
+        }
+        let impersonates = constraint.as_deref().unwrap_or("impersonate");
         let mut user = self.wanted.clone();
-        self.check_name(&impersonates, &mut user)?;
+        self.check_name(impersonates, &mut user)?;
         if !self.wanted.uid.is_empty() {
             let uid = ResourceAttributes { resource: "uids", name: &self.wanted.uid, ..Default::default() };
-            self.allow_resource(&impersonates, AUTHENTICATION, uid)?;
+            self.allow_resource(impersonates, AUTHENTICATION, uid)?;
         }
-        self.check_groups(&impersonates)?;
-        self.check_extra(&impersonates)?;
+        self.check_groups(impersonates)?;
+        self.check_extra(impersonates)?;
         Ok(with_implicit_group(user))
     }
 

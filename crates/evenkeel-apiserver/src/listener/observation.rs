@@ -109,13 +109,13 @@ impl<'a> Observation<'a> {
         }
     }
 
-    /// Notes the user that the request acts as.
-    pub(crate) fn acts_as(&mut self, user: &User) {
+    /// Notes the user that the request acts as, and the verb that allowed it.
+    pub(crate) fn acts_as(&mut self, user: &User, constraint: Option<String>) {
         if let Some(record) = &mut self.record {
             record.user.clone_from(&user.name);
         }
         if let Some(audit) = self.audit() {
-            audit.acts_as(user);
+            audit.acts_as(user, constraint);
         }
     }
 

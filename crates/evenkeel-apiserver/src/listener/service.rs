@@ -26,7 +26,7 @@ use super::auth::{self, Authenticator, ClientCertificate};
 use super::fault_body::{CutAfterBytes, FaultInjectingWatch};
 use super::flow::{self, InFlightLimits, Precedence};
 use super::https::HttpsClient;
-use super::impersonate::ImpersonatingRequest;
+use super::impersonate::{EffectiveUser, ImpersonatingRequest};
 use super::observation::{Observation, SessionEnd};
 use super::request_body::{self, RequestBodyError};
 use super::request_class::{RequestClass, allotted_time, may_be_watch};
@@ -169,11 +169,12 @@ impl InProcess {
             return Ok(flow::shutting_down());
         }
         let authenticated = self.user(&parts, !body.is_end_stream()).inspect(|user| observation.authenticated(user));
-        let user = match authenticated.and_then(|user| self.effective_user(user, &mut parts, observation)) {
-            Ok(user) => user,
+        let effective = authenticated.and_then(|user| self.effective_user(user, &mut parts, observation));
+        let EffectiveUser { user, constraint } = match effective {
+            Ok(effective) => effective,
             Err(status) => return Ok(status_response_to(&parts.headers, &parts.uri, &status)),
         };
-        observation.acts_as(&user);
+        observation.acts_as(&user, constraint);
         let faults = &self.shared.faults;
         // Parsing the subject has a cost. Watches need it for rules that are added later.
         let subject = (may_be_watch(&parts) || faults.any())
@@ -356,7 +357,7 @@ impl InProcess {
         user: User,
         parts: &mut Parts,
         observation: &Observation<'_>,
-    ) -> Result<User, Box<Status>> {
+    ) -> Result<EffectiveUser, Box<Status>> {
         let handler = &self.shared.handler;
         let query = parts.uri.query();
         let request = ImpersonatingRequest { info: observation.info(), query, version: handler.version() };

@@ -325,3 +325,27 @@ proptest! {
         prop_assert_eq!(read, log);
     }
 }
+
+#[test]
+fn scf_007_a_server_adds_the_requests_that_it_receives() {
+    let mut log = AccessLog::default();
+    log.add_request(
+        &Method::GET,
+        "/api/v1/namespaces/default/pods?watch=1&fieldSelector=metadata.name%3Dweb",
+        Some(200),
+    );
+    log.add_request(&Method::GET, "/api/v1/pods?watch=false", None);
+    log.add_request(&Method::PATCH, "/apis/apps/v1/namespaces/default/deployments/web", Some(201));
+    log.add_request(&Method::PUT, "/apis/apps/v1/namespaces/default/deployments/web/status", Some(200));
+    log.add_request(&Method::GET, "/metrics", Some(403));
+    let used: Vec<String> = log.iter().map(ToString::to_string).collect();
+    let expected = [
+        "create deployments.apps in default named web",
+        "get /metrics",
+        "list pods",
+        "patch deployments.apps in default named web",
+        "update deployments.apps/status in default named web",
+        "watch pods in default named web",
+    ];
+    assert_eq!(used, expected);
+}

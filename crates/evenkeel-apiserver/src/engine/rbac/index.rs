@@ -2,7 +2,8 @@
 //!
 //! The index follows the history of the store, as that of the addresses of Services does: it reads the changes since its last
 //! use. A committed role or binding governs the next request (RBA-007), restored snapshots and sweeps of namespaces need no
-//! code of their own, and while RBAC is off nothing is read.
+//! code of their own, and while RBAC is off nothing is read. (Commits that a failed disk takes back stay in the index until
+//! the restart that the store then needs.)
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

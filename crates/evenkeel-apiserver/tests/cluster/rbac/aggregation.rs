@@ -126,3 +126,15 @@ async fn rba_009_aggregation_can_wait_or_be_left_to_a_controller_manager() {
     assert_eq!(rules(&later, "all").await, json!([pods]));
     assert_eq!(rules(&never, "all").await, json!([]));
 }
+
+#[tokio::test]
+async fn rba_009_an_aggregation_rule_has_valid_selectors() {
+    let api = start().await;
+    let refused = api.post(CLUSTER_ROLES, &gathering("none", &[])).await;
+    let fault = "aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if aggregationRule is non-nil";
+    assert!(refused.refusal(422, "Invalid").ends_with(fault), "{}", refused.text);
+    let selector = json!({"matchExpressions": [{"key": "a", "operator": "Near"}]});
+    let refused = api.post(CLUSTER_ROLES, &gathering("odd", &[selector])).await;
+    let fault = r#"aggregationRule.clusterRoleSelectors[0].matchExpressions[0].operator: Invalid value: "Near""#;
+    assert!(refused.refusal(422, "Invalid").contains(fault), "{}", refused.text);
+}
