@@ -214,12 +214,9 @@ is "create deployment" 'deployment.apps/cli created' create deployment cli --ima
 is "create namespace" 'namespace/two created' create namespace two
 is "create serviceaccount" 'serviceaccount/robot created' create serviceaccount robot
 is "create job" 'job.batch/j created' create job j --image=busybox -- true
-is "create role" 'Warning: evenkeel: Role is stored but not enforced
-role.rbac.authorization.k8s.io/r created' create role r --verb=get --resource=pods
-is "create rolebinding" 'Warning: evenkeel: RoleBinding is stored but not enforced
-rolebinding.rbac.authorization.k8s.io/rb created' create rolebinding rb --role=r --user=joe
-is "create quota" 'Warning: evenkeel: ResourceQuota is stored but not enforced
-resourcequota/q created' create quota q --hard=pods=4
+like "create role" '^role.rbac.authorization.k8s.io/r created$' create role r --verb=get --resource=pods
+like "create rolebinding warns that RBAC is off" 'Warning: evenkeel: RBAC is off, so this RoleBinding limits no user' create rolebinding rb --role=r --user=joe
+like "create quota" '^resourcequota/q created$' create quota q --hard=pods=4
 is "create ingress" 'ingress.networking.k8s.io/i created' create ingress i --rule=example.com/=web:80
 is "create cronjob" 'cronjob.batch/c created' create cronjob c --image=busybox --schedule='*/5 * * * *'
 is "create job from a cronjob" 'job.batch/cc created' create job cc --from=cronjob/c
@@ -372,11 +369,7 @@ refuses "rollout status waits for a controller" 'timed out waiting' rollout stat
 is "patch --subresource=status" 'deployment.apps/web patched' patch deployment web --subresource=status --type merge -p \
     '{"status":{"observedGeneration":99,"replicas":1,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1}}'
 is "rollout status" 'deployment "web" successfully rolled out' rollout status deployment web --timeout=20s
-is "auth reconcile" 'Warning: evenkeel: ClusterRole is stored but not enforced
-clusterrole.rbac.authorization.k8s.io/reader reconciled
-	reconciliation required create
-	missing rules added:
-		{Verbs:[get] APIGroups:[] Resources:[pods] ResourceNames:[] NonResourceURLs:[]}' auth reconcile -f - <<'YAML'
+like "auth reconcile" '^clusterrole.rbac.authorization.k8s.io/reader reconciled$' auth reconcile -f - <<'YAML'
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: reader}

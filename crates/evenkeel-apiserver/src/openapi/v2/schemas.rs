@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::openapi::document::kinds;
 use crate::registry::Resource;
 
 /// The prefixes of references in both versions.
@@ -47,8 +48,7 @@ pub(super) fn custom(resource: &Resource, published: &Value) -> Value {
         _ => {}
     }
     schema.insert("type".to_owned(), "object".into());
-    schema
-        .insert("x-kubernetes-group-version-kind".to_owned(), super::super::document::kinds(resource, &resource.kind));
+    schema.insert("x-kubernetes-group-version-kind".to_owned(), kinds(resource, &resource.kind));
     Value::Object(schema)
 }
 
@@ -136,7 +136,7 @@ pub(super) fn custom_list(resource: &Resource, item: &str) -> Value {
             "metadata": reference("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"),
             "items": {"type": "array", "items": reference(item)},
         },
-        "x-kubernetes-group-version-kind": super::super::document::kinds(resource, &resource.list_kind),
+        "x-kubernetes-group-version-kind": kinds(resource, &resource.list_kind),
     })
 }
 
