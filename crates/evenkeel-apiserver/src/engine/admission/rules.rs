@@ -227,7 +227,7 @@ fn names_any(patterns: &[String], name: &str) -> bool {
 }
 
 /// The kinds that configure admission. Neither webhooks nor policies see their writes: a mistake in one could not be mended
-/// otherwise (VAP-014).
+/// otherwise.
 const CONFIGURATION: &[&str] = &[
     "mutatingwebhookconfigurations.admissionregistration.k8s.io",
     "validatingwebhookconfigurations.admissionregistration.k8s.io",

@@ -180,7 +180,7 @@ enum Review {
 }
 
 impl ApiEngine {
-    /// Returns whether a write is a review of a user or of permissions, which webhooks of 1.37 do not see (VAP-014).
+    /// Returns whether a write is a review of a user or of permissions, which webhooks of 1.37 do not see.
     fn leaves_out_review(&self, write: &AdmissionWrite<'_>) -> bool {
         write.is_of_review() && self.settings.version.minor() >= 37
     }
