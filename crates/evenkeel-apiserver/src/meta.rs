@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 pub(crate) use names::{
     config_key, dns_1035_label, dns_label, dns_subdomain, label_value, path_segment, qualified_name, validate_name,
+    wildcard_subdomain,
 };
 
 use crate::field::{FieldError, FieldFault, MAX_ERRORS, is_full};

@@ -119,6 +119,10 @@ impl ServiceAllocations for OtherServices<'_> {
         self.all.addresses.get(address).copied().unwrap_or_default() > usize::from(own)
     }
 
+    fn has_node_port(&self, port: i64) -> bool {
+        self.own.is_some_and(|own| own.ports.contains(&port))
+    }
+
     fn is_node_port_used(&self, port: i64) -> bool {
         let own = self.own.is_some_and(|own| own.ports.contains(&port));
         self.all.ports.get(&port).copied().unwrap_or_default() > usize::from(own)

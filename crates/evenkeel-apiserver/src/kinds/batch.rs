@@ -9,7 +9,7 @@ use super::fill::{
     Constant::{Bool, Int, Text},
     DefaultRule, Object, absent, at, child, ensure, fill, is_absent, is_empty, items, text, text_at, zero,
 };
-use super::{podcheck, podspec, workloads};
+use super::{cron, podcheck, podspec, workloads};
 
 const JOB: &[DefaultRule] = &[
     absent("completionMode", Text("NonIndexed")),
@@ -170,24 +170,44 @@ fn is_suspended_before_start(job: &Value) -> bool {
     at(job, &["spec", "suspend"]) == Some(&Value::Bool(true)) && at(job, &["status", "startTime"]).is_none()
 }
 
-pub(super) fn validate_cron_job(object: &Value) -> Vec<FieldError> {
+/// Validates a CronJob. The schedule of an old one may name a time zone, and its own time zone may be unknown.
+pub(super) fn validate_cron_job(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let nothing = Object::new();
     let spec = object.get("spec").and_then(Value::as_object).unwrap_or(&nothing);
     let schedule = text(spec, "schedule");
     if schedule.is_empty() {
         errors.push(FieldError::required("spec.schedule", ""));
-    } else if schedule.contains("TZ") {
-        errors.push(FieldError::invalid(
-            "spec.schedule",
-            &Value::from(schedule),
-            "cannot use TZ or CRON_TZ in schedule, use timeZone field instead",
-        ));
+    } else {
+        let mut refuse = |detail: String| errors.push(FieldError::invalid("spec.schedule", &schedule.into(), detail));
+        if let Some(fault) = cron::schedule_fault(schedule) {
+            refuse(fault);
+        }
+        let allows_zone = old.is_some_and(|old| text_at(old, &["spec", "schedule"]).contains("TZ"));
+        match schedule.contains("TZ") {
+            true if allows_zone && !is_absent(spec, "timeZone") => {
+                refuse("cannot use both timeZone field and TZ or CRON_TZ in schedule".to_owned());
+            }
+            true if !allows_zone => {
+                refuse("cannot use TZ or CRON_TZ in schedule, use timeZone field instead".to_owned());
+            }
+            _ => {}
+        }
     }
     let Some(spec) = object.get("spec") else {
         return errors;
     };
     nonnegative(&mut errors, spec, "spec", "startingDeadlineSeconds");
+    let zone = at(spec, &["timeZone"]);
+    if zone != old.and_then(|old| at(old, &["spec", "timeZone"]))
+        && let Some(zone) = zone
+    {
+        let fault = match zone.as_str().unwrap_or_default() {
+            "" => Some("timeZone must be nil or non-empty string".to_owned()),
+            name => cron::time_zone_fault(name),
+        };
+        errors.extend(fault.map(|fault| FieldError::invalid("spec.timeZone", zone, fault)));
+    }
     supported(&mut errors, spec, "spec", "concurrencyPolicy", &["Allow", "Forbid", "Replace"]);
     if let Some(job) = at(spec, &["jobTemplate", "spec"]) {
         job_spec(&mut errors, job, "spec.jobTemplate.spec");

@@ -9,23 +9,32 @@
 //! - update: [`default_object`], [`prepare_update`], (the same for a Service), [`validate_update`],
 //!   [`generation_changes`].
 
+mod autoscaler;
 mod batch;
 mod check;
+mod cidr;
 mod config;
 mod convert;
+mod cron;
 mod devices;
 mod events;
 mod fill;
+mod flow_control;
+mod ingress;
 mod network;
+mod network_policy;
 mod pod;
+mod pod_warnings;
 mod podcheck;
 mod podspec;
 mod policy;
 mod rbac;
 mod services;
 mod storage;
+mod storage_warnings;
 #[cfg(test)]
 mod tests;
+pub(crate) mod warnings;
 pub(crate) mod webhook_configurations;
 mod workloads;
 
@@ -207,7 +216,7 @@ pub(crate) fn validate_create(group: &str, kind: &str, object: &Value) -> Vec<Fi
         ("", "PersistentVolumeClaim") => storage::validate_claim(object),
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => workloads::validate(kind, object),
         ("batch", "Job") => batch::validate_job(object),
-        ("batch", "CronJob") => batch::validate_cron_job(object),
+        ("batch", "CronJob") => batch::validate_cron_job(object, None),
         ("coordination.k8s.io", "Lease") => config::validate_lease(object),
         (AUTHORIZATION, "Role") => rbac::validate_role(object, true),
         (AUTHORIZATION, "ClusterRole") => rbac::validate_role(object, false),
@@ -216,6 +225,11 @@ pub(crate) fn validate_create(group: &str, kind: &str, object: &Value) -> Vec<Fi
         ("autoscaling", "Scale") => validate_scale(object),
         (ADMISSION, "MutatingWebhookConfiguration") => webhook_configurations::validate(object, true),
         (ADMISSION, "ValidatingWebhookConfiguration") => webhook_configurations::validate(object, false),
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaler::validate(object),
+        (NETWORKING, "Ingress") => ingress::validate_create(object),
+        (NETWORKING, "NetworkPolicy") => network_policy::validate(object, None),
+        (FLOW_CONTROL, "FlowSchema") => flow_control::validate_flow_schema(object),
+        (FLOW_CONTROL, "PriorityLevelConfiguration") => flow_control::validate_priority_level(object),
         _ => Vec::new(),
     });
     errors
@@ -234,6 +248,9 @@ pub(crate) fn validate_update(group: &str, kind: &str, new: &Value, old: &Value)
             workloads::validate_update(kind, new, old)
         }
         ("batch", "Job") => batch::validate_job_update(new, old),
+        ("batch", "CronJob") => batch::validate_cron_job(new, Some(old)),
+        (NETWORKING, "Ingress") => ingress::validate(new, Some(old)),
+        (NETWORKING, "NetworkPolicy") => network_policy::validate(new, Some(old)),
         (AUTHORIZATION, "RoleBinding") => rbac::validate_binding_update(new, old, true),
         (AUTHORIZATION, "ClusterRoleBinding") => rbac::validate_binding_update(new, old, false),
         (STORAGE, "StorageClass") => storage::validate_storage_class_update(new, old),

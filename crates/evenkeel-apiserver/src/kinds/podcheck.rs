@@ -185,7 +185,7 @@ pub(super) fn in_port_range(errors: &mut Vec<FieldError>, number: i64, path: &st
     }
 }
 
-fn port_name(name: &str) -> Vec<String> {
+pub(super) fn port_name(name: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let mut fault = |broken: bool, text: &str| {
         if broken {

@@ -25,6 +25,8 @@ pub(crate) trait ServiceAllocations {
     fn is_address_used(&self, address: &str) -> bool;
     /// Returns whether another Service has this node port.
     fn is_node_port_used(&self, port: i64) -> bool;
+    /// Returns whether this Service has this node port already.
+    fn has_node_port(&self, port: i64) -> bool;
 }
 
 pub(super) fn default_service(object: &mut Object) {
@@ -159,6 +161,13 @@ fn assign_node_ports(spec: &mut Object, allocations: &dyn ServiceAllocations) ->
         let number = port.get("nodePort").and_then(Value::as_i64).unwrap_or_default();
         if number == 0 {
             port.insert("nodePort".into(), free.take()?.into());
+        } else if !NODE_PORTS.contains(&number) && !allocations.has_node_port(number) {
+            let (first, last) = (NODE_PORTS.start(), NODE_PORTS.end());
+            return Err(FieldError::invalid(
+                format!("spec.ports[{index}].nodePort"),
+                &Value::from(number),
+                format!("provided port is not in the valid range. The range of valid ports is {first}-{last}"),
+            ));
         } else if allocations.is_node_port_used(number) {
             return Err(FieldError::invalid(
                 format!("spec.ports[{index}].nodePort"),

@@ -49,4 +49,8 @@ impl ServiceAllocations for UsedAddresses {
     fn is_node_port_used(&self, port: i64) -> bool {
         self.1.contains(&port)
     }
+
+    fn has_node_port(&self, _: i64) -> bool {
+        false
+    }
 }

@@ -11,6 +11,10 @@ const SUBDOMAIN_MAX: usize = 253;
 const SUBDOMAIN_FAULT: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
     or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const WILDCARD_FAULT: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which \
+    must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. \
+    '*.example.com', regex used for validation is \
+    '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL_FAULT: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and \
     must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -59,6 +63,18 @@ pub(crate) fn dns_subdomain(name: &str) -> Vec<String> {
     }
     if !is_subdomain(name) {
         faults.push(SUBDOMAIN_FAULT.to_owned());
+    }
+    faults
+}
+
+/// RFC 1123 subdomain after `*.`.
+pub(crate) fn wildcard_subdomain(name: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    if name.len() > SUBDOMAIN_MAX {
+        faults.push(too_long(SUBDOMAIN_MAX));
+    }
+    if !name.strip_prefix("*.").is_some_and(is_subdomain) {
+        faults.push(WILDCARD_FAULT.to_owned());
     }
     faults
 }

@@ -17,6 +17,8 @@ mod strategic;
 mod strategies;
 mod unenforced;
 mod updates;
+mod validation;
+mod warnings;
 
 use serde_json::{Value, json};
 

@@ -38,7 +38,11 @@ async fn writes_of_unenforced_kinds_carry_a_warning() {
         ),
         (
             format!("{FLOW_CONTROL}/prioritylevelconfigurations"),
-            object(flow_control, "PriorityLevelConfiguration", json!({"spec": {"type": "Exempt"}})),
+            object(
+                flow_control,
+                "PriorityLevelConfiguration",
+                json!({"spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}}),
+            ),
         ),
     ];
     for (path, object) in cases {

@@ -179,6 +179,16 @@ pub(crate) trait KindHooks: Debug + Sync {
     ) {
     }
 
+    /// Returns the warnings about a new object.
+    fn create_warnings(&self, resource: &Resource, new: &Value) -> Vec<String> {
+        kinds::warnings::on_create(&resource.group, &resource.kind, new)
+    }
+
+    /// Returns the warnings about an update through the main endpoint.
+    fn update_warnings(&self, resource: &Resource, new: &Value, old: &Value) -> Vec<String> {
+        kinds::warnings::on_update(&resource.group, &resource.kind, new, old)
+    }
+
     /// Returns the warnings that the response to a write carries.
     fn warnings(&self, _engine: &ApiEngine, _resource: &Resource, _record: &Record) -> Vec<String> {
         Vec::new()
@@ -251,7 +261,6 @@ fn prepare_builtin_create(resource: &Resource, new: &mut Value) {
 
 /// Adds errors that are not known yet. Two validators may find the same fault; the first wording is kept.
 fn add_new(errors: &mut Vec<FieldError>, found: Vec<FieldError>) {
-    let mut known: HashSet<(FieldFault, String)> =
-        errors.iter().map(|error| (error.fault, error.field.clone())).collect();
-    errors.extend(found.into_iter().filter(|error| known.insert((error.fault, error.field.clone()))));
+    let known: HashSet<(FieldFault, String)> = errors.iter().map(|error| (error.fault, error.field.clone())).collect();
+    errors.extend(found.into_iter().filter(|error| !known.contains(&(error.fault, error.field.clone()))));
 }

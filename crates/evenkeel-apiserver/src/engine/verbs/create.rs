@@ -156,6 +156,7 @@ impl ApiEngine {
         if !errors.is_empty() {
             return Err(target.invalid(&errors).into());
         }
+        warnings.extend(resource.strategy.hooks.create_warnings(resource, &new));
         let mut reservation = None;
         if let Some(request) = writer.request {
             if request.method != http::Method::POST {

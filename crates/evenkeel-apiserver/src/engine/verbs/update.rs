@@ -160,6 +160,9 @@ impl ApiEngine {
         if !errors.is_empty() {
             return Err(target.invalid(&errors).into());
         }
+        if target.scope == WriteScope::Main {
+            warnings.extend(hooks.update_warnings(resource, &new, old));
+        }
         let reservation = match &admission {
             Some(write) => self.validate(write, &new, &mut warnings)?,
             None => None,
