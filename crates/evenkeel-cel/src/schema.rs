@@ -143,6 +143,14 @@ impl ObjectDecl {
         ObjectDecl { name: name.into(), fields }
     }
 
+    /// Returns an object type whose fields have the same names in expressions as in JSON. Such a name may be a reserved word,
+    /// as in `request.namespace`.
+    pub fn with_plain_names(name: &str, properties: impl IntoIterator<Item = (String, DeclType)>) -> Self {
+        let fields =
+            properties.into_iter().map(|(key, decl)| (key.as_str().into(), FieldDecl { key: key.into(), decl }));
+        ObjectDecl { name: name.into(), fields: fields.collect() }
+    }
+
     /// Returns the name of the type.
     pub fn name(&self) -> &str {
         &self.name

@@ -42,7 +42,7 @@ pub enum Value<'a> {
     /// An optional value.
     Optional(Option<Arc<Value<'a>>>),
     /// A value of a library.
-    Opaque(Arc<Opaque>),
+    Opaque(Arc<Opaque<'a>>),
 }
 
 /// A string, borrowed or shared.
@@ -147,7 +147,7 @@ impl<'a> Value<'a> {
         Value::Optional(Some(Arc::new(value)))
     }
 
-    pub(crate) fn opaque(value: Opaque) -> Self {
+    pub(crate) fn opaque(value: Opaque<'a>) -> Self {
         Value::Opaque(Arc::new(value))
     }
 

@@ -3,9 +3,9 @@
 use super::{KindStrategy, NameRule, SelectableField, StatusMetadata, UnknownField};
 use crate::engine::strategies::{
     AccessReviewHooks, BindingHooks, BuiltinKind, CertificateSigningRequestHooks, ClusterRoleHooks, DaemonSetHooks,
-    DefinitionHooks, JobHooks, KindHooks, NamespaceHooks, NodeHooks, PersistentVolumeHooks, PodHooks, RoleBindingHooks,
-    RoleHooks, RulesReviewHooks, SelfSubjectReviewHooks, ServiceAccountHooks, ServiceHooks, TokenReviewHooks,
-    UnenforcedHooks, WebhookConfigurationHooks,
+    DefinitionHooks, JobHooks, KindHooks, NamespaceHooks, NodeHooks, PersistentVolumeHooks, PodHooks,
+    PolicyBindingHooks, PolicyHooks, RoleBindingHooks, RoleHooks, RulesReviewHooks, SelfSubjectReviewHooks,
+    ServiceAccountHooks, ServiceHooks, TokenReviewHooks, UnenforcedHooks, WebhookConfigurationHooks,
 };
 
 /// The rules of names (OBJ-10) other than the default, a DNS subdomain.
@@ -217,6 +217,8 @@ const HOOKS: &[(&str, &dyn KindHooks)] = &[
     ("rolebindings.rbac.authorization.k8s.io", &RoleBindingHooks),
     ("clusterroles.rbac.authorization.k8s.io", &ClusterRoleHooks),
     ("clusterrolebindings.rbac.authorization.k8s.io", &RoleBindingHooks),
+    ("validatingadmissionpolicies.admissionregistration.k8s.io", &PolicyHooks),
+    ("validatingadmissionpolicybindings.admissionregistration.k8s.io", &PolicyBindingHooks),
     ("tokenreviews.authentication.k8s.io", &TokenReviewHooks),
     ("selfsubjectreviews.authentication.k8s.io", &SelfSubjectReviewHooks),
     ("subjectaccessreviews.authorization.k8s.io", &AccessReviewHooks),
@@ -237,8 +239,6 @@ const UNENFORCED: &[&str] = &[
     "servicecidrs.networking.k8s.io",
     "mutatingadmissionpolicies.admissionregistration.k8s.io",
     "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
-    "validatingadmissionpolicies.admissionregistration.k8s.io",
-    "validatingadmissionpolicybindings.admissionregistration.k8s.io",
 ];
 
 /// Returns every store that a table names; each must be served.

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use crate::api::{Api, MERGE};
 use crate::{CONFIG_MAPS, config_map};
 
-const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 const FLOW_CONTROL: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
 
 fn object(api_version: &str, kind: &str, rest: Value) -> Value {
@@ -17,21 +16,8 @@ fn object(api_version: &str, kind: &str, rest: Value) -> Value {
 #[tokio::test(start_paused = true)]
 async fn writes_of_unenforced_kinds_carry_a_warning() {
     let api = Api::start().await;
-    let admission = "admissionregistration.k8s.io/v1";
     let flow_control = "flowcontrol.apiserver.k8s.io/v1";
     let cases = [
-        (
-            format!("{ADMISSION}/validatingadmissionpolicies"),
-            object(admission, "ValidatingAdmissionPolicy", json!({"spec": {}})),
-        ),
-        (
-            format!("{ADMISSION}/validatingadmissionpolicybindings"),
-            object(
-                admission,
-                "ValidatingAdmissionPolicyBinding",
-                json!({"spec": {"policyName": "a", "validationActions": ["Deny"]}}),
-            ),
-        ),
         (
             "/apis/networking.k8s.io/v1/servicecidrs".to_owned(),
             object("networking.k8s.io/v1", "ServiceCIDR", json!({"spec": {"cidrs": ["10.9.0.0/16"]}})),

@@ -11,7 +11,7 @@ use crate::value::Value;
 /// Decides whether a user may do something.
 pub trait Authorizer: fmt::Debug + Send + Sync {
     /// Decides about a verb.
-    fn decide(&self, check: &Check, verb: &str) -> Decision;
+    fn decide(&self, check: &Check<'_>, verb: &str) -> Decision;
 }
 
 /// An answer of an authorizer.
@@ -27,8 +27,8 @@ pub struct Decision {
 
 /// A question to an authorizer.
 #[derive(Clone, Debug)]
-pub struct Check {
-    authorizer: Arc<dyn Authorizer>,
+pub struct Check<'a> {
+    authorizer: Arc<dyn Authorizer + 'a>,
     /// The namespace and name of the service account that asks; `None` for the user of the request.
     pub service_account: Option<(String, String)>,
     /// The path, of a question about one.
@@ -49,9 +49,9 @@ pub struct Check {
     pub label_selector: String,
 }
 
-impl PartialEq for Check {
+impl PartialEq for Check<'_> {
     fn eq(&self, other: &Self) -> bool {
-        let key = |check: &Check| {
+        let key = |check: &Check<'_>| {
             (
                 check.service_account.clone(),
                 (check.path.clone(), check.group.clone(), check.resource.clone(), check.subresource.clone()),
@@ -63,9 +63,9 @@ impl PartialEq for Check {
     }
 }
 
-impl Check {
+impl<'a> Check<'a> {
     /// Returns the start of questions to an authorizer: the value of the variable `authorizer`.
-    pub fn new(authorizer: Arc<dyn Authorizer>) -> Self {
+    pub fn new(authorizer: Arc<dyn Authorizer + 'a>) -> Self {
         Check {
             authorizer,
             service_account: None,
@@ -81,7 +81,7 @@ impl Check {
     }
 
     /// Returns the question as the value of a variable.
-    pub fn into_value<'a>(self) -> Value<'a> {
+    pub fn into_value(self) -> Value<'a> {
         Value::opaque(Opaque::Check(self))
     }
 
@@ -129,7 +129,7 @@ pub(super) const LIBRARY: Library = Library {
 fn changed<'a>(
     function: &str,
     args: &[Value<'a>],
-    change: impl FnOnce(&mut Check, &str) -> Result<(), EvalError>,
+    change: impl FnOnce(&mut Check<'a>, &str) -> Result<(), EvalError>,
 ) -> Evaluated<'a> {
     let [Value::Opaque(receiver), Value::String(text)] = args else { return Err(no_overload(function, args)) };
     let Opaque::Check(check) = &**receiver else { return Err(no_overload(function, args)) };

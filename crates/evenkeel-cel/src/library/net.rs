@@ -48,7 +48,7 @@ pub(crate) struct Cidr {
 }
 
 /// Returns the size that costs count.
-pub(crate) fn size_of(value: &Opaque) -> Option<u64> {
+pub(crate) fn size_of(value: &Opaque<'_>) -> Option<u64> {
     let bits = |address: &IpAddr| if address.is_ipv4() { 4 } else { 16 };
     match value {
         Opaque::Ip(ip) => Some(bits(&ip.0)),
@@ -58,7 +58,7 @@ pub(crate) fn size_of(value: &Opaque) -> Option<u64> {
 }
 
 /// Returns the text of an address or range.
-pub(super) fn text_of(value: &Opaque) -> Option<String> {
+pub(super) fn text_of(value: &Opaque<'_>) -> Option<String> {
     match value {
         Opaque::Ip(ip) => Some(ip.0.to_string()),
         Opaque::Cidr(cidr) => Some(format!("{}/{}", cidr.address, cidr.length)),

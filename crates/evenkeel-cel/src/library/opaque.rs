@@ -23,7 +23,7 @@ pub(crate) const DECISION: &str = "kubernetes.authorization.Decision";
 #[derive(Clone, Debug, PartialEq)]
 #[allow(private_interfaces, reason = "what a value of a library contains is known to libraries only")]
 #[non_exhaustive]
-pub enum Opaque {
+pub enum Opaque<'a> {
     /// A URL.
     Url(Url),
     /// A quantity.
@@ -37,12 +37,12 @@ pub enum Opaque {
     /// A semantic version.
     Semver(Semver),
     /// The authorizer, or a question to it that is being built.
-    Check(Check),
+    Check(Check<'a>),
     /// The answer of the authorizer.
     Decision(super::authorizer::Decision),
 }
 
-impl Opaque {
+impl Opaque<'_> {
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Opaque::Url(_) => URL,

@@ -18,6 +18,7 @@ mod followed_table;
 mod limit_ranger;
 mod pod_resources;
 mod pod_security;
+pub(crate) mod policies;
 mod priority;
 pub(super) mod resource_quota;
 pub(crate) mod rules;
@@ -41,6 +42,7 @@ use self::default_tolerations::DefaultTolerationSeconds;
 use self::followed_table::FollowedTable;
 use self::limit_ranger::{Limit, LimitRange, LimitRanger};
 use self::pod_security::PodSecurity;
+use self::policies::ValidatingAdmissionPolicy;
 use self::priority::{Priority, PriorityClass};
 use self::resource_quota::{QuotaReservation, ResourceQuota};
 use self::runtime_class::RuntimeClass;
@@ -213,6 +215,7 @@ const PLUGINS: &[&dyn AdmissionPlugin] = &[
     &DefaultIngressClass,
     &PodTopologyLabels,
     &MutatingAdmissionWebhook,
+    &ValidatingAdmissionPolicy,
     &ValidatingAdmissionWebhook,
     &ResourceQuota,
 ];

@@ -57,7 +57,6 @@ impl AdmissionRules {
     ///
     /// # Errors
     /// A selector is invalid.
-    #[cfg_attr(not(test), expect(dead_code, reason = "policies are still to come"))]
     pub(crate) fn of_policy(constraints: &Value) -> Result<Self, String> {
         AdmissionRules::compile(constraints, "resourceRules", true)
     }

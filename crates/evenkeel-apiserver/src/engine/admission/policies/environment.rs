@@ -1,0 +1,301 @@
+//! What expressions of policies and of match conditions see (VAP-004): the types of variables, and their values.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use evenkeel_cel::{
+    Authorizer, Check, CompileError, Decision, DeclKind, DeclType, Environment, EvalError, ListIdentity, ObjectDecl,
+    Program, Type, Value as CelValue, Variables,
+};
+use serde_json::{Value, json};
+
+use crate::authorization::{AccessAttributes, AccessDecision, AccessTarget, ResourceAttributes};
+use crate::engine::ApiEngine;
+use crate::engine::admission::AdmissionWrite;
+use crate::http_types::User;
+use crate::registry::Resource;
+
+/// What one evaluation may cost.
+const EVALUATION_LIMIT: u64 = 1_000_000;
+
+/// Which variables an expression may name beside `object`, `oldObject`, `request` and `namespaceObject`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ExpressionScope {
+    pub(crate) has_params: bool,
+    pub(crate) has_authorizer: bool,
+}
+
+fn scalar(kind: DeclKind) -> DeclType {
+    DeclType::new(kind, None, 1)
+}
+
+fn list(item: DeclType) -> DeclType {
+    DeclType::new(DeclKind::List(Arc::new(item), ListIdentity::Atomic), None, 2)
+}
+
+fn map(value: DeclType) -> DeclType {
+    DeclType::new(DeclKind::Map(Arc::new(value)), None, 2)
+}
+
+fn object(name: &str, fields: Vec<(&str, DeclType)>) -> DeclType {
+    let fields = fields.into_iter().map(|(name, decl)| (name.to_owned(), decl));
+    DeclType::new(DeclKind::Object(Arc::new(ObjectDecl::with_plain_names(name, fields))), None, 2)
+}
+
+/// The type of `request`.
+static REQUEST: LazyLock<DeclType> = LazyLock::new(|| {
+    let text = || scalar(DeclKind::String);
+    let kind = || object("kubernetes.GroupVersionKind", vec![("group", text()), ("version", text()), ("kind", text())]);
+    let resource = || {
+        object("kubernetes.GroupVersionResource", vec![("group", text()), ("version", text()), ("resource", text())])
+    };
+    let user = object(
+        "kubernetes.UserInfo",
+        vec![("username", text()), ("uid", text()), ("groups", list(text())), ("extra", map(list(text())))],
+    );
+    object(
+        "kubernetes.AdmissionRequest",
+        vec![
+            ("kind", kind()),
+            ("resource", resource()),
+            ("subResource", text()),
+            ("requestKind", kind()),
+            ("requestResource", resource()),
+            ("requestSubResource", text()),
+            ("name", text()),
+            ("namespace", text()),
+            ("operation", text()),
+            ("userInfo", user),
+            ("dryRun", scalar(DeclKind::Bool)),
+            ("options", scalar(DeclKind::Dyn)),
+        ],
+    )
+});
+
+/// The type of `namespaceObject`.
+static NAMESPACE: LazyLock<DeclType> = LazyLock::new(|| {
+    let text = || scalar(DeclKind::String);
+    let metadata = object(
+        "kubernetes.NamespaceMetadata",
+        vec![
+            ("name", text()),
+            ("generateName", text()),
+            ("namespace", text()),
+            ("labels", map(text())),
+            ("annotations", map(text())),
+            ("UID", text()),
+            ("creationTimestamp", scalar(DeclKind::DateTime)),
+            ("deletionGracePeriodSeconds", scalar(DeclKind::Int)),
+            ("deletionTimestamp", scalar(DeclKind::DateTime)),
+            ("generation", scalar(DeclKind::Int)),
+            ("resourceVersion", text()),
+            ("finalizers", list(text())),
+        ],
+    );
+    let spec = object("kubernetes.NamespaceSpec", vec![("finalizers", list(text()))]);
+    let status = object("kubernetes.NamespaceStatus", vec![("phase", text())]);
+    object(
+        "kubernetes.Namespace",
+        vec![("metadata", metadata), ("spec", spec), ("status", status), ("apiVersion", text()), ("kind", text())],
+    )
+});
+
+/// An empty object, so that an unknown variable is reported as an undefined field.
+static NO_VARIABLES: LazyLock<DeclType> = LazyLock::new(|| object("kubernetes.variables", Vec::new()));
+
+/// Returns the environment of expressions.
+pub(crate) fn environment(scope: ExpressionScope) -> Environment {
+    let mut environment = Environment::new()
+        .with_variable("object", Type::Dyn)
+        .with_variable("oldObject", Type::Dyn)
+        .with_json("request", REQUEST.clone())
+        .with_json("namespaceObject", NAMESPACE.clone())
+        .with_json("variables", NO_VARIABLES.clone());
+    if scope.has_params {
+        environment = environment.with_variable("params", Type::Dyn);
+    }
+    if scope.has_authorizer {
+        environment = environment.with_authorizer();
+    }
+    environment
+}
+
+/// Compiles the named expressions of a policy. Each may name those before it, as `variables.NAME`.
+pub(crate) fn variables(
+    mut environment: Environment,
+    list: &[Value],
+) -> Result<(Environment, Vec<(String, Program)>), CompileError> {
+    let mut programs = Vec::with_capacity(list.len());
+    for variable in list {
+        let name = format!("variables.{}", variable.get("name").and_then(Value::as_str).unwrap_or_default());
+        let compiled = environment.compile(variable.get("expression").and_then(Value::as_str).unwrap_or_default())?;
+        environment = environment.with_variable(&name, compiled.result_type().clone());
+        programs.push((name, compiled.into_program()));
+    }
+    Ok((environment, programs))
+}
+
+/// Returns the `request` of a write, as an AdmissionReview has it.
+pub(crate) fn request_of(write: &AdmissionWrite<'_>, matched: &Resource) -> Value {
+    let (target, user) = (write.target, &write.request.user);
+    let kind =
+        |resource: &Resource| json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
+    let resource = |resource: &Resource| json!({"group": resource.group, "version": resource.version, "resource": resource.plural});
+    let subresource = target.scope.subresource().unwrap_or_default();
+    json!({
+        "kind": kind(matched),
+        "resource": resource(matched),
+        "subResource": subresource,
+        "requestKind": kind(target.resource),
+        "requestResource": resource(target.resource),
+        "requestSubResource": subresource,
+        "name": target.name,
+        "namespace": target.namespace.unwrap_or_default(),
+        "operation": write.operation.as_str(),
+        "userInfo": {"username": user.name, "uid": user.uid, "groups": user.groups, "extra": user.extra},
+        "dryRun": write.dry_run,
+    })
+}
+
+/// The authorizer of the server, asked by the user of the request.
+struct EngineAuthorizer<'e> {
+    engine: &'e ApiEngine,
+    user: &'e User,
+}
+
+impl fmt::Debug for EngineAuthorizer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineAuthorizer").finish_non_exhaustive()
+    }
+}
+
+impl Authorizer for EngineAuthorizer<'_> {
+    fn decide(&self, check: &Check<'_>, verb: &str) -> Decision {
+        let account = check.service_account.as_ref().map(|(namespace, name)| User {
+            name: format!("system:serviceaccount:{namespace}:{name}"),
+            groups: vec![
+                "system:serviceaccounts".to_owned(),
+                format!("system:serviceaccounts:{namespace}"),
+                "system:authenticated".to_owned(),
+            ],
+            ..User::default()
+        });
+        let target = match &check.path {
+            Some(path) => AccessTarget::Path(path),
+            None => AccessTarget::Resource(ResourceAttributes {
+                group: check.group.as_deref().unwrap_or_default(),
+                resource: check.resource.as_deref().unwrap_or_default(),
+                subresource: &check.subresource,
+                namespace: &check.namespace,
+                name: &check.name,
+            }),
+        };
+        let access = AccessAttributes { user: account.as_ref().unwrap_or(self.user), verb, target };
+        match self.engine.authorize(&access) {
+            AccessDecision::Allowed { reason } => Decision { allowed: true, reason, error: None },
+            AccessDecision::Denied { reason } => Decision { allowed: false, reason, error: None },
+        }
+    }
+}
+
+/// Returns the value of `authorizer` for a user.
+pub(crate) fn authorizer<'e>(engine: &'e ApiEngine, user: &'e User) -> Check<'e> {
+    Check::new(Arc::new(EngineAuthorizer { engine, user }))
+}
+
+/// The values of variables during the evaluations of one policy, and what those may still cost.
+pub(crate) struct PolicyVariables<'a> {
+    pub(crate) object: &'a Value,
+    pub(crate) old: &'a Value,
+    pub(crate) request: &'a Value,
+    pub(crate) namespace: &'a Value,
+    pub(crate) params: &'a Value,
+    pub(crate) authorizer: Check<'a>,
+    named: &'a [(String, Program)],
+    computed: RefCell<HashMap<&'a str, Result<CelValue<'a>, EvalError>>>,
+    left: Cell<u64>,
+}
+
+/// Why an expression has no value.
+#[derive(Debug)]
+pub(crate) enum ExpressionFault {
+    Failed(EvalError),
+    /// All expressions together cost too much.
+    BudgetSpent,
+}
+
+impl<'a> PolicyVariables<'a> {
+    pub(crate) fn new(
+        (object, old): (&'a Value, &'a Value),
+        request: &'a Value,
+        (namespace, params): (&'a Value, &'a Value),
+        authorizer: Check<'a>,
+        named: &'a [(String, Program)],
+        budget: u64,
+    ) -> Self {
+        PolicyVariables {
+            object,
+            old,
+            request,
+            namespace,
+            params,
+            authorizer,
+            named,
+            computed: RefCell::default(),
+            left: Cell::new(budget),
+        }
+    }
+
+    /// Evaluates an expression within the budget.
+    pub(crate) fn evaluate(&self, program: &Program) -> Result<CelValue<'a>, ExpressionFault> {
+        let evaluation = program.evaluate(self, EVALUATION_LIMIT);
+        if !self.charge(evaluation.cost) {
+            return Err(ExpressionFault::BudgetSpent);
+        }
+        evaluation.result.map_err(ExpressionFault::Failed)
+    }
+
+    fn charge(&self, cost: u64) -> bool {
+        let left = self.left.get().checked_sub(cost);
+        self.left.set(left.unwrap_or(0));
+        left.is_some()
+    }
+}
+
+impl<'a> Variables<'a> for PolicyVariables<'a> {
+    fn value(&self, name: &str) -> Option<Result<CelValue<'a>, EvalError>> {
+        Some(Ok(match name {
+            "object" => CelValue::from_any_json(self.object),
+            "oldObject" => CelValue::from_any_json(self.old),
+            "request" => CelValue::from_json(self.request, &REQUEST),
+            "namespaceObject" => CelValue::from_json(self.namespace, &NAMESPACE),
+            "params" => CelValue::from_any_json(self.params),
+            "authorizer" => self.authorizer.clone().into_value(),
+            "authorizer.requestResource" => request_check(&self.authorizer, self.request).into_value(),
+            name => {
+                let (name, program) = self.named.iter().find(|(known, _)| known == name)?;
+                if let Some(value) = self.computed.borrow().get(name.as_str()) {
+                    return Some(value.clone());
+                }
+                let evaluation = program.evaluate(self, EVALUATION_LIMIT);
+                let result = if self.charge(evaluation.cost) { evaluation.result } else { Err(EvalError::CostLimit) };
+                self.computed.borrow_mut().insert(name, result.clone());
+                return Some(result);
+            }
+        }))
+    }
+}
+
+/// Returns the question whether the resource of the request may be accessed.
+fn request_check<'a>(authorizer: &Check<'a>, request: &Value) -> Check<'a> {
+    let text = |path: &str| request.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut check = authorizer.clone();
+    check.group = Some(text("/requestResource/group"));
+    check.resource = Some(text("/requestResource/resource"));
+    check.subresource = text("/requestSubResource");
+    check.namespace = text("/namespace");
+    check.name = text("/name");
+    check
+}
