@@ -94,7 +94,8 @@ struct World {
 impl World {
     async fn start() -> Outcome<Self> {
         // No socket: faster, and everything to wait for is in this process.
-        let server = ApiServer::builder().in_process_only().start().await?;
+        // Without the ConfigMaps of kube-system: the controller is for those of all namespaces.
+        let server = ApiServer::builder().in_process_only().bootstrap(false).start().await?;
         let client = server.client();
         let (recorder, events) = fake::recorder(10);
         let keeper = SecretKeeper::new(recorder)?;

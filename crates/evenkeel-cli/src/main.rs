@@ -35,7 +35,7 @@ enum Command {
     /// Run a sample controller against an embedded API server; no cluster and no setup needed
     Demo(demo::Arguments),
     /// Run the embedded API server for kubectl and other clients
-    Apiserver(apiserver::Arguments),
+    Apiserver(Box<apiserver::Arguments>),
     /// Print every notification of an informer: adds, updates and deletes of a resource
     Observe(observe::Arguments),
     /// Write the project of an operator: a kind, a controller, tests, manifests
@@ -65,7 +65,7 @@ type Outcome = Result<(), Failure>;
 async fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Demo(arguments) => demo::run(arguments).await,
-        Command::Apiserver(arguments) => apiserver::run(arguments).await,
+        Command::Apiserver(arguments) => apiserver::run(*arguments).await,
         Command::Observe(arguments) => observe::run(arguments).await,
         Command::New(arguments) => new::run(arguments).await,
         Command::Rbac(arguments) => rbac::run(arguments).await,

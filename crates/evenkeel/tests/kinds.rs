@@ -36,7 +36,7 @@ pub struct CacheSpec {
     /// Number of replicas.
     #[serde(default = "one")]
     #[schemars(range(min = 0, max = 100))]
-    #[x_kube(validation = Rule::new("self >= oldSelf").message(Message::Expression("'at least ' + string(oldSelf)".into())).reason(Reason::FieldValueForbidden).optional_old_self(false))]
+    #[x_kube(validation = Rule::new("self >= oldSelf").message(Message::Expression("oldSelf > 1 ? 'at least two' : 'not below its value'".into())).reason(Reason::FieldValueForbidden).optional_old_self(false))]
     pub replicas: i32,
     #[serde(default)]
     pub color: Color,
@@ -157,7 +157,7 @@ fn scf_004_cel_rules_are_in_the_definition() {
     let spec = &schema["properties"]["spec"];
     assert_eq!(spec["x-kubernetes-validations"], json!([{"rule": "self.replicas <= 10 || self.color == 'red'"}]));
     let rule = json!([{
-        "rule": "self >= oldSelf", "messageExpression": "'at least ' + string(oldSelf)", "reason": "FieldValueForbidden",
+        "rule": "self >= oldSelf", "messageExpression": "oldSelf > 1 ? 'at least two' : 'not below its value'", "reason": "FieldValueForbidden",
         "optionalOldSelf": false,
     }]);
     assert_eq!(spec["properties"]["replicas"]["x-kubernetes-validations"], rule);

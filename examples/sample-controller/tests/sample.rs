@@ -2,7 +2,7 @@
 //! Deployment controller.
 #![allow(missing_docs, clippy::unwrap_used, clippy::disallowed_names, reason = "in a test a panic is a finding")]
 
-use evenkeel::apiserver::{ApiServer, Faults};
+use evenkeel::apiserver::{ApiServer, ControllerTiming, Faults};
 use evenkeel::cache::informer::ReflectorPhase;
 use evenkeel::events::fake::{self, FakeEvents};
 use evenkeel::helpers::set_controller_reference;
@@ -26,7 +26,8 @@ struct World {
 }
 
 async fn world() -> World {
-    let server = ApiServer::builder().in_process_only().start().await.unwrap();
+    // Some tests delete what the garbage collector would, at a moment of their own.
+    let server = ApiServer::builder().in_process_only().garbage_collector(ControllerTiming::Off).start().await.unwrap();
     server.install_crds([Foo::crd()]).await.unwrap();
     let client = server.client();
     let informers = InformerFactory::builder(&client).build();

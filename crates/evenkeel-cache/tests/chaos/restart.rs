@@ -80,11 +80,11 @@ async fn restart(first: Builder, second: Builder) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn dur_005_an_informer_misses_nothing_when_a_server_restarts_empty() {
-    assert_eq!(restart(ApiServer::builder(), ApiServer::builder()).await.len(), 100);
+    assert_eq!(restart(ApiServer::builder().bootstrap(false), ApiServer::builder().bootstrap(false)).await.len(), 100);
 }
 
 #[tokio::test(start_paused = true)]
 async fn wat_6_an_informer_misses_nothing_when_the_clock_was_set_back() {
-    let early = ApiServer::builder().first_revision(1_000);
-    assert_eq!(restart(ApiServer::builder(), early).await.len(), 100);
+    let early = ApiServer::builder().bootstrap(false).first_revision(1_000);
+    assert_eq!(restart(ApiServer::builder().bootstrap(false), early).await.len(), 100);
 }

@@ -46,7 +46,7 @@ pub(crate) fn initial_objects() -> &'static InitialObjects {
 }
 
 async fn create_objects() -> InitialObjects {
-    let server = ApiServer::builder().in_process_only().start().await.unwrap();
+    let server = ApiServer::builder().in_process_only().bootstrap(false).start().await.unwrap();
     let client = server.client();
     for name in NAMESPACES {
         let namespace = json!({"metadata": {"name": name}});

@@ -200,7 +200,7 @@ impl Informer {
     }
 
     fn start(client: &Client) -> Self {
-        let source = ApiSource::new(client.api::<ConfigMap>());
+        let source = ApiSource::new(client.api::<ConfigMap>().namespace("default"));
         let info = Arc::clone(source.resource());
         // The server is away for moments only.
         let backoff = Backoff { cap: Duration::from_millis(800), ..Backoff::default() };

@@ -1,4 +1,4 @@
-//! The rules of definitions: `x-kubernetes-validations` (CRD-10, CEL-001 to CEL-042).
+//! The rules of definitions: `x-kubernetes-validations` (CEL-001 to CEL-042).
 //!
 //! [`check`] compiles every rule when a definition is written, and reports what does not compile or may cost too much.
 //! [`RuleTree`] holds the compiled rules of a served version; [`RuleTree::validate`] runs them over an object. A definition

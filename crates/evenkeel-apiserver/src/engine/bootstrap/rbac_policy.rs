@@ -5,8 +5,10 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use super::BootstrapObject;
+use super::ownership::BootstrapTypes;
 use crate::engine::rbac::{aggregated, policy};
 use crate::engine::{ApiEngine, ControllerTiming, object};
+use crate::field_ownership::FieldTypes;
 use crate::registry::Registry;
 use crate::store::TEMPLATE_TIME;
 
@@ -19,21 +21,24 @@ static AGGREGATED: LazyLock<Vec<BootstrapObject>> = LazyLock::new(|| {
     let objects = policy::objects();
     let rules = policy::gathered_rules(&objects);
     let rendered = objects.iter().filter_map(|object| match rules.get(object::text(object, "name")) {
-        Some(rules) if object.get("aggregationRule").is_some() => with_rules(object.clone(), rules),
+        Some(rules) if object.get("aggregationRule").is_some() => rendered_with_rules(object.clone(), rules),
         _ => BootstrapObject::new(object.clone()),
     });
     rendered.collect()
 });
 
 /// Renders an aggregated role as its controller leaves it.
-fn with_rules(role: Value, rules: &[Value]) -> Option<BootstrapObject> {
+fn rendered_with_rules(role: Value, rules: &[Value]) -> Option<BootstrapObject> {
     let registry = Registry::builtin();
-    let (mut role, managed) = BootstrapObject::created(&registry, role)?;
-    let resource = super::resource_of(&registry, &role)?;
+    let role = with_rules(&registry, role, rules, BootstrapTypes::of("ClusterRole"))?;
+    BootstrapObject::rendered(&registry, &role, None)
+}
+
+fn with_rules<T: FieldTypes>(registry: &Registry, role: Value, rules: &[Value], types: &T) -> Option<Value> {
+    let (mut role, managed) = BootstrapObject::created(registry, role)?;
     let managed = managed.and_then(|managed| serde_json::from_slice(&managed).ok());
     object::set_path(&mut role, &["metadata", "managedFields"], managed);
-    let role = aggregated(&role, rules, TEMPLATE_TIME, resource.schema()).ok()?;
-    BootstrapObject::rendered(&registry, &role, None)
+    aggregated(&role, rules, TEMPLATE_TIME, Some(types)).ok()
 }
 
 impl ApiEngine {
@@ -48,3 +53,6 @@ impl ApiEngine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,9 +14,8 @@ use crate::engine::options::WriteOptions;
 use crate::engine::target::{OwnershipSource, Target, WriteScope, Writer};
 use crate::engine::{ApiEngine, ControllerTiming};
 use crate::env::rfc3339;
-use crate::field_ownership;
+use crate::field_ownership::{self, FieldTypes};
 use crate::kinds::selector_matches;
-use crate::schema::Schema;
 
 /// The field manager of upstream's controller.
 const MANAGER: &str = "clusterrole-aggregation-controller";
@@ -95,11 +94,11 @@ impl ApiEngine {
 }
 
 /// Returns a ClusterRole with the rules that the controller gives it.
-pub(in crate::engine) fn aggregated(
+pub(in crate::engine) fn aggregated<T: FieldTypes>(
     live: &Value,
     rules: &[Value],
     now: &str,
-    schema: Option<&Schema>,
+    types: Option<&T>,
 ) -> Result<Value, Status> {
     let name = live.pointer("/metadata/name").cloned().unwrap_or_default();
     let mut intent = json!({"apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRole", "metadata": {"name": name}});
@@ -113,7 +112,7 @@ pub(in crate::engine) fn aggregated(
         now,
         reset: &[],
     };
-    let mut made = field_ownership::apply(Some(live), &intent, schema, &write, true)?;
+    let mut made = field_ownership::apply(Some(live), &intent, types, &write, true)?;
     // Rules that no role gathers any more leave the field to its default.
     if rules.is_empty() {
         made["rules"] = Value::Null;

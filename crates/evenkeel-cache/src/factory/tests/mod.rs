@@ -21,7 +21,7 @@ use crate::{Event, Handler, InformerFactory, Lister, ObjectKey};
 
 /// A server with two ConfigMaps in `default` and one in `other`.
 async fn server() -> (ApiServer, Client) {
-    let server = ApiServer::builder().in_process_only().start().await.unwrap();
+    let server = ApiServer::builder().in_process_only().bootstrap(false).start().await.unwrap();
     let client = server.client();
     let other = serde_json::from_value(json!({"metadata": {"name": "other"}})).unwrap();
     client.api::<Namespace>().create(&other).await.unwrap();

@@ -23,7 +23,7 @@ use super::*;
 use crate::controller::{Context, ControllerError, Next, ReconcileError};
 
 async fn server() -> ApiServer {
-    ApiServer::builder().in_process_only().start().await.unwrap()
+    ApiServer::builder().in_process_only().bootstrap(false).start().await.unwrap()
 }
 
 /// Returns a server with this number of ConfigMaps.

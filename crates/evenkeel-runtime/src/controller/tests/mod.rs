@@ -35,7 +35,7 @@ use tokio::time::Instant;
 use super::*;
 
 async fn server() -> ApiServer {
-    ApiServer::builder().in_process_only().start().await.unwrap()
+    ApiServer::builder().in_process_only().bootstrap(false).start().await.unwrap()
 }
 
 /// Runs all tasks until they wait. (Virtual time passes only when all tasks wait.)

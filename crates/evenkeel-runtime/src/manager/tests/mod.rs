@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::*;
 
 async fn server() -> ApiServer {
-    ApiServer::builder().in_process_only().start().await.unwrap()
+    ApiServer::builder().in_process_only().bootstrap(false).start().await.unwrap()
 }
 
 async fn pass(seconds: u64) {

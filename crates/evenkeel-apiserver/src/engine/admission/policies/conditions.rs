@@ -1,4 +1,4 @@
-//! `matchConditions` of policies and webhooks (VAP-003, AWH-019).
+//! `matchConditions` of policies and webhooks (VAP-003).
 
 use evenkeel_cel::{CompileError, Environment, Program, Value as CelValue};
 use serde_json::Value;
