@@ -140,8 +140,8 @@ impl Run {
                         self.path.back(mark);
                     }
                 }
-                // The order of siblings is random upstream; the recorded verdicts have this one.
-                for (name, child) in tree.properties.iter().rev() {
+                // By name. The order of siblings is random upstream.
+                for (name, child) in &tree.properties {
                     let Some(value) = fields.get(&**name) else { continue };
                     let old = old_field(name);
                     let mark = self.path.push(name);
