@@ -177,7 +177,7 @@ async fn rba_006_a_service_account_without_a_namespace_is_in_that_of_its_role_bi
     let api = start().await;
     let account = json!({"kind": "ServiceAccount", "name": "robot"});
     api.post(ROLES, &role("reader", &[rule(&["list"], "", &["pods"])])).await.expect(201);
-    api.post(BINDINGS, &binding("robots", ("Role", "reader"), &[account.clone()])).await.expect(201);
+    api.post(BINDINGS, &binding("robots", ("Role", "reader"), std::slice::from_ref(&account))).await.expect(201);
     api.acting_as("system:serviceaccount:default:robot", &[]).get(PODS).await.expect(200);
     api.acting_as("system:serviceaccount:other:robot", &[]).get(PODS).await.refusal(403, "Forbidden");
     api.acting_as("robot", &[]).get(PODS).await.refusal(403, "Forbidden");

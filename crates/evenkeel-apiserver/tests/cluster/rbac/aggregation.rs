@@ -42,9 +42,9 @@ async fn rba_009_an_aggregated_role_has_the_rules_of_those_that_it_selects() {
     assert_eq!(rules(&api, "all").await, Value::Null, "manual rules are undone");
 
     api.post(CLUSTER_ROLES, &labelled("b", "first", &[pods.clone(), maps.clone()])).await.expect(201);
-    api.post(CLUSTER_ROLES, &labelled("a", "first", &[maps.clone()])).await.expect(201);
+    api.post(CLUSTER_ROLES, &labelled("a", "first", std::slice::from_ref(&maps))).await.expect(201);
     assert_eq!(rules(&api, "all").await, json!([maps, pods]), "by name, equal rules once");
-    api.post(CLUSTER_ROLES, &labelled("z", "second", &[nodes.clone()])).await.expect(201);
+    api.post(CLUSTER_ROLES, &labelled("z", "second", std::slice::from_ref(&nodes))).await.expect(201);
     assert_eq!(rules(&api, "all").await, json!([nodes, maps, pods]), "selector by selector");
 
     let patch = json!({"rules": [rule(&["*"], "*", &["*"])]});

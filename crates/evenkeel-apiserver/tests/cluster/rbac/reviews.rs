@@ -83,8 +83,8 @@ async fn aut_10_a_review_asks_about_exactly_one_thing() {
 async fn rba_016_a_rules_review_lists_the_rules_as_they_are() {
     let api = start().await;
     let (pods, nodes) = (rule(&["list"], "", &["pods"]), rule(&["get"], "", &["nodes"]));
-    grant_here(&api, "joe", &[pods.clone()]).await;
-    grant(&api, "joe", &[nodes.clone()]).await;
+    grant_here(&api, "joe", std::slice::from_ref(&pods)).await;
+    grant(&api, "joe", std::slice::from_ref(&nodes)).await;
     api.post(BINDINGS, &binding("x", ("Role", "gone"), &[user("joe")])).await.expect(201);
     let joe = api.acting_as("joe", &[]);
     let path = format!("{GROUP}/selfsubjectrulesreviews");
