@@ -1,6 +1,6 @@
 //! Regular expressions with the syntax and the meaning of Go's `regexp` package, for schemas and expressions.
 //!
-//! [`go_syntax`] translates a pattern; `regex-automata` compiles and matches it, in linear time. The compiled patterns of
+//! `go_syntax` translates a pattern; `regex-automata` compiles and matches it, in linear time. The compiled patterns of
 //! the process share one cache with a limit in bytes, and equal patterns are compiled once. The scratch
 //! memory of matching belongs to the thread, not to the pattern.
 
