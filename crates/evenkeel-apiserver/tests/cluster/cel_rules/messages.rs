@@ -16,7 +16,7 @@ async fn cel_001_rules_stand_at_every_node_of_the_spine() {
     let api = serving(schema).await;
     assert_eq!(
         errors(&api, json!({"list": [1, 0], "map": {"k": "x"}})).await,
-        "[spec.map[k]: Invalid value: \"x\": failed rule: self != 'x', spec.list[1]: Invalid value: 0: failed rule: self > 0]"
+        "[spec.list[1]: Invalid value: 0: failed rule: self > 0, spec.map[k]: Invalid value: \"x\": failed rule: self != 'x']"
     );
     assert_eq!(errors(&api, json!({})).await, "spec: Invalid value: failed rule: has(self.list)");
     let nested = json!({"type": "object", "properties": {"a": {"type": "string"}},
