@@ -204,8 +204,11 @@ async fn main() -> Outcome {
     }
     let server = ApiServer::start().await?;
     let client = server.client();
+    let webhooks = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?; // a free port
+    server.route_service(&client.config().namespace, NAME, 443, webhooks);
     let (stop, stopped) = oneshot::channel::<()>();
-    let running = tokio::spawn(program(&client, zone.clone(), metrics, ["127.0.0.1:0"; 2]).await?.run(stopped));
+    let addresses = [&*webhooks.to_string(), "127.0.0.1:0"];
+    let running = tokio::spawn(program(&client, zone.clone(), metrics, addresses).await?.run(stopped));
     let sites = client.api::<Site>().default_namespace();
     let show = async |reason| {
         let is_so = |site: Option<&Obj<Site>>| readiness(site).is_some_and(|ready| ready.reason == reason);
