@@ -52,7 +52,7 @@ struct LiveObject {
 
 impl ScenarioServer {
     pub(crate) async fn start(scenario: &Scenario) -> Result<Self, Failure> {
-        let mut builder = ApiServer::builder();
+        let mut builder = ApiServer::builder().bootstrap(false);
         if let Some(history) = scenario.history {
             builder = builder.history(history);
         }
