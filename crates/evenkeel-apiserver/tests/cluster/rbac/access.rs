@@ -248,9 +248,9 @@ async fn aut_11_an_apply_or_update_that_creates_needs_create() {
 #[tokio::test]
 async fn aut_7_health_needs_no_permission_and_discovery_has_its_roles() {
     let api = start().await;
-    let nobody = [("impersonate-user", "system:anonymous")];
+    let anonymous = [("impersonate-user", "system:anonymous")];
     for (path, code) in [("/healthz", 200), ("/version", 200), ("/readyz/ping", 403), ("/apis", 403)] {
-        assert_eq!(api.send("GET", path, &nobody, "").await.status, code, "{path}");
+        assert_eq!(api.send("GET", path, &anonymous, "").await.status, code, "{path}");
     }
     let joe = api.acting_as("joe", &[]);
     for path in ["/api", "/apis", "/apis/apps/v1", "/openapi/v3", "/version"] {

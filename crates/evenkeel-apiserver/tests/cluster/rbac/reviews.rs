@@ -69,8 +69,8 @@ async fn aut_10_a_review_asks_about_exactly_one_thing() {
         assert_eq!(message, expected);
         let refused = api.post(&format!("{GROUP}/selfsubjectaccessreviews"), &json!({"spec": both})).await;
         assert!(refused.refusal(422, "Invalid").ends_with(fault), "{}", refused.text);
-        let nobody = json!({"spec": {"resourceAttributes": {"verb": "get"}}});
-        let refused = api.post(&format!("{GROUP}/subjectaccessreviews"), &nobody).await;
+        let without_subject = json!({"spec": {"resourceAttributes": {"verb": "get"}}});
+        let refused = api.post(&format!("{GROUP}/subjectaccessreviews"), &without_subject).await;
         let fault = r#"spec.user: Invalid value: "": at least one of user or group must be specified"#;
         assert!(refused.refusal(422, "Invalid").ends_with(fault), "{}", refused.text);
         let named = json!({"metadata": {"name": "x"}, "spec": {"user": "joe", "resourceAttributes": {"verb": "get"}}});
