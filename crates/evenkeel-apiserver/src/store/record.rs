@@ -32,7 +32,7 @@ struct CachedMessage {
 }
 
 /// The offsets of the parts of a record.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     /// The first byte after `"apiVersion":"…",`.
     pub(super) body: u32,

@@ -10,7 +10,10 @@ pub(crate) const TEMPLATE_UID: &str = "00000000-0000-4000-8000-000000000000";
 pub(crate) const TEMPLATE_TIME: &str = "0001-01-01T00:00:00Z";
 
 /// A rendered object whose uid and times are overwritten in each instance. What an instance costs is a copy.
-#[derive(Debug)]
+///
+/// As text it is one line, so that objects can be rendered ahead of time: the offsets of its parts, the labels, the
+/// selectable fields and the JSON, separated by tabs. Every label and field ends with a semicolon.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Template {
     bytes: Vec<u8>,
     layout: Layout,
@@ -27,9 +30,38 @@ impl Template {
         let Draft { bytes, layout, facts } = Draft::with_managed_fields(object, managed, facts, expected);
         // A draft is JSON text.
         let text = std::str::from_utf8(&bytes).unwrap_or_default();
-        let uid = text.find(TEMPLATE_UID);
-        let times = text.match_indices(TEMPLATE_TIME).map(|(index, _)| index).collect();
+        let (uid, times) = places(text);
         Template { uid, times, bytes, layout, facts }
+    }
+
+    /// Reads the line of a template. Returns `None` if it is not one.
+    pub(crate) fn from_line(line: &str) -> Option<Self> {
+        let mut parts = line.splitn(4, '\t');
+        let mut offsets = parts.next()?.split(',').map(str::parse);
+        let mut offset = || offsets.next()?.ok();
+        let layout = Layout { body: offset()?, metadata: (offset()?, offset()?), version: (offset()?, offset()?) };
+        let (labels, fields, json) = (parts.next()?, parts.next()?, parts.next()?);
+        let labels = labels.split_terminator(';').map(|label| label.split_once('='));
+        let labels: Option<_> = labels.map(|label| label.map(|(key, value)| (key.into(), value.into()))).collect();
+        let facts = Facts {
+            uid: TEMPLATE_UID.into(),
+            labels: labels?,
+            fields: fields.split_terminator(';').map(Into::into).collect(),
+            ..Facts::default()
+        };
+        let (uid, times) = places(json);
+        Some(Template { bytes: json.as_bytes().to_vec(), layout, facts, uid, times })
+    }
+
+    /// Returns the line of a template.
+    #[cfg(test)]
+    pub(crate) fn to_line(&self) -> String {
+        let Layout { body, metadata, version } = self.layout;
+        let labels: Vec<_> = self.facts.labels.iter().map(|(key, value)| format!("{key}={value};")).collect();
+        let fields: Vec<_> = self.facts.fields.iter().map(|field| format!("{field};")).collect();
+        let json = std::str::from_utf8(&self.bytes).unwrap();
+        let (start, end) = metadata;
+        format!("{body},{start},{end},{},{}\t{}\t{}\t{json}", version.0, version.1, labels.concat(), fields.concat())
     }
 
     /// Returns an instance with this uid and time, which must have the lengths of those of the template.
@@ -46,6 +78,11 @@ impl Template {
         let facts = Facts { uid: uid.into(), ..self.facts.clone() };
         Draft { bytes, layout: self.layout, facts }
     }
+}
+
+/// Returns where the uid and the times are.
+fn places(text: &str) -> (Option<usize>, Vec<usize>) {
+    (text.find(TEMPLATE_UID), text.match_indices(TEMPLATE_TIME).map(|(index, _)| index).collect())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The Service `default/kubernetes`, its endpoints, and the range of addresses that it is the first of.
+//! The Service `default/kubernetes` and its endpoints.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::PoisonError;
@@ -8,32 +8,12 @@ use serde_json::{Value, json};
 use super::ServerFacts;
 use crate::engine::ApiEngine;
 use crate::kinds::ServiceAllocations as _;
-use crate::store::TEMPLATE_TIME;
 
-const NAMESPACE: &str = "default";
-const NAME: &str = "kubernetes";
-/// The range of Service addresses, which `kinds::services` assigns from.
-const SERVICE_CIDR: &str = "10.0.0.0/24";
-const ADDRESS: &str = "10.0.0.1";
+pub(super) const NAMESPACE: &str = "default";
+pub(super) const NAME: &str = "kubernetes";
+pub(super) const ADDRESS: &str = "10.0.0.1";
 /// The port of kube-apiserver, for a server without a listener.
 const USUAL_PORT: u16 = 6443;
-
-/// The ServiceCIDR, and the IPAddress of the Service.
-pub(super) fn addresses() -> impl Iterator<Item = Value> {
-    let networking = "networking.k8s.io/v1";
-    [
-        json!({"apiVersion": networking, "kind": "ServiceCIDR", "metadata": {"name": NAME},
-               "spec": {"cidrs": [SERVICE_CIDR]},
-               "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "",
-                          "message": "Kubernetes default Service CIDR is ready", "lastTransitionTime": TEMPLATE_TIME}]}}),
-        json!({"apiVersion": networking, "kind": "IPAddress",
-               "metadata": {"name": ADDRESS, "labels": {
-                   "ipaddress.kubernetes.io/ip-family": "IPv4",
-                   "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"}},
-               "spec": {"parentRef": {"group": "", "resource": "services", "namespace": NAMESPACE, "name": NAME}}}),
-    ]
-    .into_iter()
-}
 
 /// The Service. It has no selector: the server writes its endpoints.
 pub(super) fn service(facts: &ServerFacts) -> Value {

@@ -1,22 +1,24 @@
 //! The objects that a server has from its start: those that kube-apiserver makes, and the ServiceAccounts that
 //! kube-controller-manager adds.
 //!
-//! Objects that are the same on every server are rendered once per process; a server copies them and writes its own uids,
-//! times and resource versions into the copies ([`Template`]). They are committed without admission and validation, which
-//! a test does instead. Objects that are in the store already are left as they are, as kube-apiserver does, except for
+//! Objects that are the same on every server are rendered ahead of time ([`rendered`]); a server copies them and writes its
+//! own uids, times and resource versions into the copies ([`Template`]). They are committed without admission and
+//! validation, which a test does instead. Objects that are in the store already are left as they are, as kube-apiserver does, except for
 //! those that say how this process is reached.
 
 mod api_services;
-mod flow_control;
 mod kubernetes_service;
 mod ownership;
 mod rbac_policy;
+#[cfg(test)]
+mod render;
+mod rendered;
 mod system;
 #[cfg(test)]
 mod tests;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -55,29 +57,11 @@ pub(super) enum StoreOrigin {
 }
 
 /// A bootstrap object, and its place in the store.
+#[cfg_attr(test, derive(Debug, PartialEq, Eq))]
 struct BootstrapObject {
     storage: Arc<str>,
     key: String,
     template: Template,
-}
-
-static INITIAL_NAMESPACES: LazyLock<Vec<BootstrapObject>> =
-    LazyLock::new(|| system::namespaces().filter_map(BootstrapObject::new).collect());
-
-static INITIAL_ACCOUNTS: LazyLock<Vec<BootstrapObject>> =
-    LazyLock::new(|| system::service_accounts().filter_map(BootstrapObject::new).collect());
-
-static SHARED: LazyLock<Vec<BootstrapObject>> =
-    LazyLock::new(|| shared_objects().filter_map(BootstrapObject::new).collect());
-
-/// Returns the objects that are the same on every server, beside namespaces and ServiceAccounts.
-fn shared_objects() -> impl Iterator<Item = Value> {
-    system::priority_classes()
-        .chain(flow_control::priority_levels())
-        .chain(flow_control::flow_schemas())
-        .chain(kubernetes_service::addresses())
-        .chain(api_services::builtin())
-        .chain(system::component_statuses())
 }
 
 impl BootstrapObject {
@@ -140,7 +124,7 @@ fn namespace_of(object: &Value) -> Option<&str> {
 impl ApiEngine {
     /// Adds the initial namespaces (NS-1) to an empty store.
     pub(super) fn add_initial_namespaces(&self) {
-        self.add_missing(&*INITIAL_NAMESPACES);
+        self.add_missing(rendered::namespaces());
         self.start_history();
     }
 
@@ -151,9 +135,9 @@ impl ApiEngine {
             return;
         }
         if self.origin == StoreOrigin::Storage {
-            self.add_missing(&*INITIAL_NAMESPACES);
+            self.add_missing(rendered::namespaces());
         }
-        self.add_missing(&*SHARED);
+        self.add_missing(rendered::shared());
         self.add_rbac_policy();
         let own = kubernetes_service::endpoints(facts).chain(system::config_maps(facts, self.env.wall()));
         self.add_missing(&own.filter_map(BootstrapObject::new).collect::<Vec<_>>());
@@ -168,7 +152,7 @@ impl ApiEngine {
             self.reconcile_policy();
         }
         if self.settings.service_accounts != ControllerTiming::Off {
-            self.add_missing(&*INITIAL_ACCOUNTS);
+            self.add_missing(rendered::service_accounts());
         }
         match self.origin {
             StoreOrigin::Fresh => self.start_history(),

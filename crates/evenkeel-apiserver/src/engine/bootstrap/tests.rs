@@ -16,8 +16,8 @@ fn owned<T: FieldTypes>(object: &Value, api_version: &str, types: Option<&T>) ->
 fn bst_008_ownership_is_that_of_the_schemas() {
     let facts = ServerFacts { address: Some((Ipv4Addr::LOCALHOST, 6443).into()), client_ca: Some("pem".to_owned()) };
     let own = kubernetes_service::endpoints(&facts).chain(system::config_maps(&facts, Timestamp::UNIX_EPOCH));
-    let own = own.chain([kubernetes_service::service(&facts)]).chain(system::namespaces());
-    for mut object in shared_objects().chain(own) {
+    let own = own.chain([kubernetes_service::service(&facts)]);
+    for mut object in render::created_objects().chain(own) {
         let registry = Registry::builtin();
         let resource = resource_of(&registry, &object).unwrap();
         if !resource.has_verb("update") {

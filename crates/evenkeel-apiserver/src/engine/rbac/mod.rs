@@ -22,7 +22,9 @@ mod tests;
 
 use std::sync::PoisonError;
 
-pub(super) use self::aggregation::{AggregationTimer, aggregated};
+pub(super) use self::aggregation::AggregationTimer;
+#[cfg(test)]
+pub(super) use self::aggregation::aggregated;
 pub(super) use self::index::RbacIndex;
 pub(super) use self::index::aggregate;
 use super::ApiEngine;

@@ -10,13 +10,9 @@
 //!   ServiceAccount NAMESPACE/NAME
 //! ```
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value, json};
 
 use super::GROUP;
-use crate::engine::object;
-use crate::kinds::selector_matches;
 
 const POLICY: &str = include_str!("policy.txt");
 
@@ -40,41 +36,6 @@ pub(in crate::engine) fn objects() -> Vec<Value> {
         }
     }
     objects
-}
-
-/// Returns the rules of the aggregated roles among these objects, by name: what the aggregation controller writes.
-pub(in crate::engine) fn gathered_rules(objects: &[Value]) -> BTreeMap<&str, Vec<Value>> {
-    let mut roles: BTreeMap<&str, (&Value, Vec<Value>)> = BTreeMap::new();
-    for role in objects.iter().filter(|object| object["kind"] == "ClusterRole") {
-        let rules = role["rules"].as_array().cloned().unwrap_or_default();
-        roles.insert(object::text(role, "name"), (role, rules));
-    }
-    let selectors = |role: &Value| role.pointer("/aggregationRule/clusterRoleSelectors").cloned();
-    let aggregated: Vec<&str> =
-        roles.iter().filter(|(_, (role, _))| selectors(role).is_some()).map(|(name, _)| *name).collect();
-    // A role may gather one that is aggregated itself.
-    for _ in &aggregated {
-        for own in &aggregated {
-            let mut gathered: Vec<Value> = Vec::new();
-            let selectors = roles.get(own).and_then(|(role, _)| selectors(role)).unwrap_or_default();
-            for selector in selectors.as_array().into_iter().flatten() {
-                let matching = roles.iter().filter(|(name, (role, _))| {
-                    let labels = &object::metadata(role)["labels"];
-                    *name != own && selector_matches(selector, |key| labels.get(key)?.as_str())
-                });
-                for rule in matching.flat_map(|(_, (_, rules))| rules) {
-                    if !gathered.contains(rule) {
-                        gathered.push(rule.clone());
-                    }
-                }
-            }
-            if let Some((_, rules)) = roles.get_mut(own) {
-                *rules = gathered;
-            }
-        }
-    }
-    roles.retain(|name, _| aggregated.contains(name));
-    roles.into_iter().map(|(name, (_, rules))| (name, rules)).collect()
 }
 
 fn add(object: &mut Value, list: &str, item: Value) {
