@@ -524,6 +524,10 @@ impl StoreControl for Arc<ApiEngine> {
         self.store.set_lag(revisions);
     }
 
+    fn freeze_replica(&self, revision: Option<u64>) {
+        self.store.freeze(revision);
+    }
+
     fn reset_history(&self) {
         self.store.compact(self.store.revision());
         self.store.close_watches();

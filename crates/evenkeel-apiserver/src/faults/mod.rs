@@ -109,6 +109,8 @@ pub(crate) trait StoreControl: Send + Sync + 'static {
     fn compact(&self, revision: u64);
     /// Makes watches, and reads that tolerate staleness, lag by this many revisions.
     fn lag_replica(&self, revisions: u64);
+    /// Keeps watches, and reads that tolerate staleness, at this revision.
+    fn freeze_replica(&self, revision: Option<u64>);
     /// Empties the watch history, as a restart of the server would.
     fn reset_history(&self);
 }
@@ -122,6 +124,33 @@ pub(crate) struct Plan {
     pub(crate) watch: Vec<WatchAction>,
     /// The newest rule that was considered.
     pub(crate) seen: u64,
+}
+
+impl Plan {
+    /// Adds a fault. What concerns more than this request goes to `others`.
+    fn add(&mut self, action: &Action, others: &mut Vec<Action>) {
+        match action {
+            Action::Delay(delay) => self.delay = self.delay.saturating_add(*delay),
+            Action::Reset { after_bytes } => {
+                let least = self.reset_after.map_or(*after_bytes, |bytes| bytes.min(*after_bytes));
+                self.reset_after = Some(least);
+            }
+            Action::Watch(WatchAction::Expire { form: ExpireForm::Http, .. }) => {
+                self.outcome = RequestOutcome::Respond(Box::new(stages::expired()))
+            }
+            Action::Watch(action) => self.watch.push(action.clone()),
+            Action::Status(status) => self.outcome = RequestOutcome::Respond(status.clone()),
+            Action::Drop => self.outcome = RequestOutcome::Drop,
+            Action::Hang => self.outcome = RequestOutcome::Hang,
+            Action::CommitThenDrop => self.outcome = RequestOutcome::HandleThenDrop,
+            Action::DropBeforeCommit => self.outcome = RequestOutcome::ReadThenDrop,
+            Action::Refuse => {
+                self.outcome = RequestOutcome::Drop;
+                others.push(Action::Refuse);
+            }
+            Action::Compact | Action::LagReplica { .. } | Action::ResetHistory => others.push(action.clone()),
+        }
+    }
 }
 
 /// The outcome of a [`Plan`], of which there is only one.
@@ -261,6 +290,12 @@ impl Faults {
         self.on_store("lag-replica", |store| store.lag_replica(revisions));
     }
 
+    /// Keeps watches, and reads that tolerate staleness, at this revision, as a replica that has lost its connection to etcd does;
+    /// `None` lets them follow again. Watches that have seen more send nothing meanwhile.
+    pub fn freeze_replica(&self, revision: Option<u64>) {
+        self.on_store("freeze-replica", |store| store.freeze_replica(revision));
+    }
+
     /// Empties the watch history, as a restart of the server would: watches from older versions expire.
     pub fn reset_history(&self) {
         self.on_store("reset-history", |store| store.reset_history());
@@ -313,11 +348,16 @@ impl Faults {
         self.shared.newest.load(Ordering::Acquire)
     }
 
-    /// Returns the faults of this request. `now` counts from the server's start.
-    pub(crate) fn plan(&self, subject: &Subject, now: Duration, random: &mut dyn FnMut() -> u64) -> Plan {
+    /// Returns the faults of this request: those of the matching rules, then `injected`. `now` counts from the server's start.
+    pub(crate) fn plan(
+        &self,
+        subject: &Subject,
+        injected: &[Action],
+        now: Duration,
+        random: &mut dyn FnMut() -> u64,
+    ) -> Plan {
         let mut plan = Plan::default();
-        let mut refuse = false;
-        let mut store_faults = Vec::new();
+        let mut others = Vec::new();
         let mut rules = self.rules();
         plan.seen = self.newest();
         let Rules { active, counts } = &mut *rules;
@@ -326,45 +366,30 @@ impl Faults {
                 continue;
             }
             record(active, subject, counts);
-            match &active.rule.action {
-                Action::Delay(delay) => plan.delay = plan.delay.saturating_add(*delay),
-                Action::Reset { after_bytes } => {
-                    let least = plan.reset_after.map_or(*after_bytes, |bytes| bytes.min(*after_bytes));
-                    plan.reset_after = Some(least);
-                }
-                Action::Watch(WatchAction::Expire { form: ExpireForm::Http, .. }) => {
-                    plan.outcome = RequestOutcome::Respond(Box::new(stages::expired()))
-                }
-                Action::Watch(action) => plan.watch.push(action.clone()),
-                Action::Status(status) => plan.outcome = RequestOutcome::Respond(status.clone()),
-                Action::Drop => plan.outcome = RequestOutcome::Drop,
-                Action::Hang => plan.outcome = RequestOutcome::Hang,
-                Action::CommitThenDrop => plan.outcome = RequestOutcome::HandleThenDrop,
-                Action::DropBeforeCommit => plan.outcome = RequestOutcome::ReadThenDrop,
-                Action::Refuse => {
-                    refuse = true;
-                    plan.outcome = RequestOutcome::Drop;
-                }
-                Action::Compact | Action::LagReplica { .. } | Action::ResetHistory => {
-                    store_faults.push(active.rule.action.clone());
-                }
-            }
+            plan.add(&active.rule.action, &mut others);
             if plan.outcome != RequestOutcome::Handle {
                 break;
             }
         }
-        drop(rules);
-        if let Some(store) = &self.shared.store {
-            for action in store_faults {
-                match action {
-                    Action::Compact => store.compact_now(),
-                    Action::LagReplica { revisions } => store.lag_replica(revisions),
-                    _ => store.reset_history(),
-                }
+        if plan.outcome == RequestOutcome::Handle {
+            for action in injected {
+                *counts.entry(action.name()).or_default() += 1;
+                plan.add(action, &mut others);
             }
         }
-        if refuse && !self.shared.refusing.swap(true, Ordering::AcqRel) {
-            self.wake_listeners();
+        drop(rules);
+        for action in others {
+            match (action, &self.shared.store) {
+                (Action::Refuse, _) => {
+                    if !self.shared.refusing.swap(true, Ordering::AcqRel) {
+                        self.wake_listeners();
+                    }
+                }
+                (Action::Compact, Some(store)) => store.compact_now(),
+                (Action::LagReplica { revisions }, Some(store)) => store.lag_replica(revisions),
+                (Action::ResetHistory, Some(store)) => store.reset_history(),
+                _ => {}
+            }
         }
         plan
     }

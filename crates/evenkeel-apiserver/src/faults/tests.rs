@@ -130,7 +130,7 @@ fn flt_4_expire_as_event() {
 fn flt_4_expire_as_http() {
     let faults = Faults::new(None, None);
     faults.add(Faults::parse("expire:as=http").unwrap());
-    let plan = faults.plan(&subject(Method::GET, "/api/v1/pods?watch=true"), Duration::ZERO, &mut || 0);
+    let plan = faults.plan(&subject(Method::GET, "/api/v1/pods?watch=true"), &[], Duration::ZERO, &mut || 0);
     let RequestOutcome::Respond(status) = plan.outcome else { panic!("{plan:?}") };
     assert!(status.is_expired() && status.code == 410);
 }
@@ -274,12 +274,12 @@ fn flt_1_skip_times_and_probability() {
     let id = faults.add(Rule::new(Action::Drop).skip(1).times(2));
     let list = subject(Method::GET, "/api/v1/pods");
     let fates: Vec<bool> =
-        (0..5).map(|_| faults.plan(&list, Duration::ZERO, &mut || 0).outcome == RequestOutcome::Drop).collect();
+        (0..5).map(|_| faults.plan(&list, &[], Duration::ZERO, &mut || 0).outcome == RequestOutcome::Drop).collect();
     assert_eq!(fates, [false, true, true, false, false]);
     assert_eq!(faults.report(), [RuleReport { id, action: "drop", matched: 5, fired: 2 }]);
     assert!(faults.remove(id) && !faults.remove(id));
     faults.add(Rule::new(Action::Drop).probability(0.5));
-    let outcome = |random: u64| faults.plan(&list, Duration::ZERO, &mut || random).outcome;
+    let outcome = |random: u64| faults.plan(&list, &[], Duration::ZERO, &mut || random).outcome;
     assert_eq!(outcome(u64::MAX / 4), RequestOutcome::Drop);
     assert_eq!(outcome(u64::MAX / 4 * 3), RequestOutcome::Handle);
     assert_eq!(faults.counts()["drop"], 3);
@@ -293,27 +293,27 @@ fn flt_1_delays_add_up_and_the_first_outcome_wins() {
     let failing = faults.fail_next(1, 429, Some(3));
     faults.add(Rule::new(Action::Hang));
     let list = subject(Method::GET, "/api/v1/pods");
-    let plan = faults.plan(&list, Duration::ZERO, &mut || 0);
+    let plan = faults.plan(&list, &[], Duration::ZERO, &mut || 0);
     assert_eq!(plan.delay, Duration::from_millis(15));
     let RequestOutcome::Respond(status) = plan.outcome else { panic!("{:?}", plan.outcome) };
     assert!(status.is_too_many_requests());
     assert_eq!(status.retry_after(), Some(Duration::from_secs(3)));
-    assert_eq!(faults.plan(&list, Duration::ZERO, &mut || 0).outcome, RequestOutcome::Hang);
+    assert_eq!(faults.plan(&list, &[], Duration::ZERO, &mut || 0).outcome, RequestOutcome::Hang);
     assert!(faults.remove(failing));
     faults.clear();
-    assert_eq!(faults.plan(&list, Duration::ZERO, &mut || 0).outcome, RequestOutcome::Handle);
+    assert_eq!(faults.plan(&list, &[], Duration::ZERO, &mut || 0).outcome, RequestOutcome::Handle);
 }
 
 #[test]
 fn flt_1_watch_faults_match_watches_only_and_open_ones_too() {
     let faults = Faults::new(None, None);
     let (list, watch) = (subject(Method::GET, "/api/v1/pods"), subject(Method::GET, "/api/v1/pods?watch=1"));
-    let seen = faults.plan(&watch, Duration::ZERO, &mut || 0).seen;
+    let seen = faults.plan(&watch, &[], Duration::ZERO, &mut || 0).seen;
     faults.drop_watch_after(3);
-    assert!(faults.plan(&list, Duration::ZERO, &mut || 0).watch.is_empty());
+    assert!(faults.plan(&list, &[], Duration::ZERO, &mut || 0).watch.is_empty());
     let expected = [WatchAction::CloseAfterEvents(3)];
     assert_eq!(faults.newer_watch_faults(&watch, seen, Duration::ZERO, &mut || 0), expected);
-    let plan = faults.plan(&watch, Duration::ZERO, &mut || 0);
+    let plan = faults.plan(&watch, &[], Duration::ZERO, &mut || 0);
     assert_eq!(plan.watch, expected);
     assert!(faults.newer_watch_faults(&watch, plan.seen, Duration::ZERO, &mut || 0).is_empty());
 }
@@ -359,7 +359,7 @@ fn flt_7_every_action_can_be_written_and_is_counted_under_its_name() {
         assert_eq!(rule.action.name(), *name);
         let faults = Faults::new(None, None);
         faults.add(rule);
-        faults.plan(&subject(Method::GET, "/api/v1/pods?watch=1"), Duration::ZERO, &mut || 0);
+        faults.plan(&subject(Method::GET, "/api/v1/pods?watch=1"), &[], Duration::ZERO, &mut || 0);
         assert_eq!(faults.counts().get(name), Some(&1), "{name}");
     }
 }
@@ -405,6 +405,7 @@ fn flt_2_refusing_wakes_the_listener() {
 struct FakeStore {
     compacted: Counter,
     lag: Counter,
+    frozen: Counter,
     resets: Counter,
 }
 
@@ -417,6 +418,9 @@ impl StoreControl for FakeStore {
     }
     fn lag_replica(&self, revisions: u64) {
         self.lag.store(revisions, Ordering::Relaxed);
+    }
+    fn freeze_replica(&self, revision: Option<u64>) {
+        self.frozen.store(revision.unwrap_or_default(), Ordering::Relaxed);
     }
     fn reset_history(&self) {
         self.resets.fetch_add(1, Ordering::Relaxed);
@@ -432,6 +436,8 @@ fn flt_5_consistency_faults_reach_the_store() {
     faults.compact_now();
     assert_eq!(store.compacted.load(Ordering::Relaxed), u64::MAX);
     faults.lag_replica(3);
+    faults.freeze_replica(Some(5));
+    assert_eq!(store.frozen.load(Ordering::Relaxed), 5);
     faults.reset_history();
     assert_eq!((store.lag.load(Ordering::Relaxed), store.resets.load(Ordering::Relaxed)), (3, 1));
     assert_eq!(faults.counts()["compact"], 2);

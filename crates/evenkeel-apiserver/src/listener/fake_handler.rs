@@ -352,6 +352,8 @@ impl StoreControl for FakeHandler {
 
     fn lag_replica(&self, _revisions: u64) {}
 
+    fn freeze_replica(&self, _revision: Option<u64>) {}
+
     fn reset_history(&self) {
         self.lock().events.clear();
     }

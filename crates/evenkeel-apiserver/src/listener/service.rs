@@ -38,7 +38,7 @@ use crate::engine::is_authenticated;
 use crate::env::{self, Env};
 use crate::faults::framing::Framing;
 use crate::faults::subject::Subject;
-use crate::faults::{Faults, Plan, RequestOutcome};
+use crate::faults::{Action, Faults, Plan, RequestOutcome};
 use crate::http_types::{ApiRequest, Body, ConnectionCut, Continuation, HandlerCall, HandlerOutcome, Upgrade, User};
 use crate::memory::{BodyMeter, ConnectionMemory, Memory};
 use crate::metrics::Metrics;
@@ -131,16 +131,23 @@ pub(crate) struct Peer {
 pub struct InProcess {
     shared: Arc<ServerShared>,
     caller: Caller,
+    /// Faults of every request.
+    injected: Arc<[Action]>,
 }
 
 impl InProcess {
     pub(crate) fn new(shared: Arc<ServerShared>, caller: Caller) -> Self {
-        InProcess { shared, caller }
+        InProcess { shared, caller, injected: Arc::default() }
     }
 
     /// Returns the same service for requests of another user, with the group `system:authenticated` added.
     pub fn acting_as(&self, user: User) -> Self {
-        InProcess { shared: Arc::clone(&self.shared), caller: Caller::InProcess(Arc::new(auth::authenticated(user))) }
+        InProcess { caller: Caller::InProcess(Arc::new(auth::authenticated(user))), ..self.clone() }
+    }
+
+    /// Returns the same service with faults that are injected into each of its requests, after those of the server's rules.
+    pub fn injecting(&self, faults: impl Into<Arc<[Action]>>) -> Self {
+        InProcess { injected: faults.into(), ..self.clone() }
     }
 
     pub(crate) async fn serve<B: http_body::Body>(self, request: Request<B>) -> Result<Response<Body>, ConnectionCut> {
@@ -177,12 +184,12 @@ impl InProcess {
         observation.acts_as(&user, constraint);
         let faults = &self.shared.faults;
         // Parsing the subject has a cost. Watches need it for rules that are added later.
-        let subject = (may_be_watch(&parts) || faults.any())
+        let subject = (may_be_watch(&parts) || faults.any() || !self.injected.is_empty())
             .then(|| Subject::of(&parts.method, &parts.uri, &parts.headers, &user.name));
         let plan = match &subject {
             Some(subject) => {
                 let env = &self.shared.env;
-                faults.plan(subject, self.shared.uptime(), &mut || env.random())
+                faults.plan(subject, &self.injected, self.shared.uptime(), &mut || env.random())
             }
             None => Plan::default(),
         };

@@ -88,6 +88,8 @@ struct StoreState {
     revision: u64,
     /// By how many revisions cached reads and watches lag: a stale replica for tests.
     lag: u64,
+    /// Cached reads and watches see nothing later than this revision: a replica that has stopped to follow, for tests.
+    frozen: Option<u64>,
     /// The history is compacted up to here, also for resources without objects.
     compacted: u64,
     lost: LostRevisions,
@@ -438,12 +440,18 @@ impl Store {
         self.memory.set_store(inner.live, inner.object_bytes, inner.history_bytes);
     }
 
+    /// Keeps cached reads and watches at this revision; `None` lets them follow again.
+    pub(crate) fn freeze(&self, revision: Option<u64>) {
+        let mut inner = self.write();
+        inner.frozen = revision;
+        inner.wake_everything();
+    }
+
     /// Makes cached reads and watches lag by this many revisions.
     pub(crate) fn set_lag(&self, revisions: u64) {
         let mut inner = self.write();
         inner.lag = revisions;
-        inner.waiting.take_all().into_iter().for_each(Waker::wake);
-        inner.tables.values().for_each(|table| table.watchers.wake_all());
+        inner.wake_everything();
     }
 
     /// Returns an image of the store. Costs a pointer per chunk of keys and per event of the history.
@@ -539,7 +547,14 @@ impl Store {
 impl StoreState {
     /// Returns the revision of the lagging replica. What is not durable yet is not visible.
     fn visible(&self) -> u64 {
-        self.revision.saturating_sub(self.lag).min(self.durability.durable())
+        let followed = self.revision.saturating_sub(self.lag).min(self.durability.durable());
+        self.frozen.map_or(followed, |frozen| followed.min(frozen))
+    }
+
+    /// Wakes watches and requests that wait for a revision.
+    fn wake_everything(&mut self) {
+        self.waiting.take_all().into_iter().for_each(Waker::wake);
+        self.tables.values().for_each(|table| table.watchers.wake_all());
     }
 
     fn image(&self) -> Image {

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use evenkeel_apiserver::{ApiServer, Body, Builder, Env, Faults};
+use evenkeel_apiserver::{ApiServer, Body, Builder, Env, Faults, InProcess};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use jiff::Timestamp;
@@ -90,6 +90,10 @@ impl Api {
         let world = VirtualWorld { start: Instant::now(), chance: AtomicU64::new(1) };
         let builder = ApiServer::builder().in_process_only().env(world);
         Api { server: change(builder).start().await.unwrap() }
+    }
+
+    pub(crate) fn service(&self) -> InProcess {
+        self.server.service()
     }
 
     pub(crate) fn faults(&self) -> &Faults {

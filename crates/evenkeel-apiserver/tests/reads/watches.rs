@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use evenkeel_apiserver::{ExpireForm, Faults, Rule, WatchAction};
+use evenkeel_apiserver::{Action, ExpireForm, Faults, Rule, WatchAction};
+use evenkeel_core::{Reason, Status};
 use serde_json::json;
 use tokio::time::Instant;
+use tower_service::Service as _;
 
 use crate::api::{Api, CONFIG_MAPS, DEFINITIONS, PODS, WIDGETS, Watch, pass, pod, widget, widget_definition};
 
@@ -80,6 +82,34 @@ async fn wat_5_without_a_version_a_watch_starts_with_the_initial_events() {
     assert_eq!(stale.all_ready(), ["ADDED a", "ADDED b"]);
     api.faults().lag_replica(0);
     assert_eq!(stale.all_ready(), ["DELETED b", "ADDED c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn flt_5_a_frozen_replica_shows_nothing_later() {
+    let api = Api::start().await;
+    let a = api.add("a", json!({})).await;
+    let mut watch = api.watch(&format!("{CONFIG_MAPS}?resourceVersion={a}")).await;
+    api.faults().freeze_replica(Some(a));
+    api.add("b", json!({})).await;
+    api.add("c", json!({})).await;
+    assert!(watch.is_silent());
+    let mut stale = api.watch(&format!("{CONFIG_MAPS}?resourceVersion=0")).await;
+    assert_eq!(stale.all_ready(), ["ADDED a"]);
+    assert_eq!(api.watch(CONFIG_MAPS).await.all_ready(), ["ADDED a", "ADDED b", "ADDED c"]);
+    api.faults().freeze_replica(None);
+    assert_eq!(watch.all_ready(), ["ADDED b", "ADDED c"]);
+    assert_eq!(stale.all_ready(), ["ADDED b", "ADDED c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn flt_1_a_service_injects_faults_into_its_own_requests() {
+    let api = Api::start().await;
+    let down = Status::failure(503, Reason::SERVICE_UNAVAILABLE, "down");
+    let mut broken = api.service().injecting([Action::Status(Box::new(down))]);
+    let request = || http::Request::get(CONFIG_MAPS).body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap();
+    assert_eq!(broken.call(request()).await.unwrap().status(), 503);
+    assert_eq!(api.service().call(request()).await.unwrap().status(), 200);
+    assert_eq!(api.faults().counts()["status"], 1);
 }
 
 #[tokio::test(start_paused = true)]
