@@ -7,6 +7,7 @@
 //! - [`TokenBucket`]: an exact token bucket.
 //! - [`Observers`]: a list of observers, unregistered by dropping an [`ObserverGuard`].
 //! - [`hash`]: golden ratio hash spreading.
+//! - [`task`]: marks the tasks of the library, so that a simulation decides in which order they run.
 //! - `channels`: the channels of exec, attach and port-forward over a WebSocket, with the feature of that name.
 //! - `spdy`: SPDY/3.1 through a WebSocket, for port-forward, with the feature of that name.
 //! - `http` and `log_throttle`: the accept loop of an HTTP server, and a limit on repeated log lines, with the feature `http`.
@@ -24,6 +25,7 @@ pub mod log_throttle;
 mod observers;
 #[cfg(feature = "spdy")]
 pub mod spdy;
+pub mod task;
 mod token_bucket;
 #[cfg(feature = "channels")]
 mod wakers;

@@ -34,6 +34,8 @@ use ::metrics::{
     gauge, histogram, with_recorder,
 };
 
+use evenkeel_base::task::scheduled;
+
 use crate::Key;
 use crate::machine::QueueMachine;
 use crate::shared::Shared;
@@ -282,7 +284,7 @@ pub(crate) fn watch<K: Key>(shared: &Arc<Shared<K>>) {
     }
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     if !metrics.is_watched.swap(true, Ordering::AcqRel) {
-        runtime.spawn(watching(Watch(Arc::downgrade(shared))));
+        runtime.spawn(scheduled(watching(Watch(Arc::downgrade(shared)))));
     }
 }
 

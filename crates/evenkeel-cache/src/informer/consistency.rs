@@ -142,6 +142,7 @@ impl ConsistencyChecker {
         loop {
             let mut waiting = Vec::new();
             tokio::select! {
+                biased;
                 request = requests.recv() => match request {
                     Some(request) => waiting.push(request),
                     // The informer has the sender, so this does not happen while it runs.

@@ -4,6 +4,8 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
+use evenkeel_base::task::scheduled;
+
 use super::SharedInformer;
 use super::driver::{self, DriverGuard};
 use super::registration::Stopped;
@@ -75,7 +77,7 @@ impl InformerHold {
         let mut holds = self.shared.holds();
         if let Some(task) = self.shared.start(&runtime) {
             holds.is_started_by_hold = true;
-            runtime.spawn(driver::drive(DriverGuard { shared: Arc::clone(&self.shared), _task: task }));
+            runtime.spawn(scheduled(driver::drive(DriverGuard { shared: Arc::clone(&self.shared), _task: task })));
         }
     }
 

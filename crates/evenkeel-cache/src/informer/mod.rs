@@ -28,6 +28,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use evenkeel_base::task::scheduled;
 use evenkeel_core::{ResourceInfo, ResourceVersion};
 
 use self::consistency::ConsistencyChecker;
@@ -141,7 +142,7 @@ impl<K> SharedInformer<K> {
         let mut running = RunningInformers::default();
         match self.shared.start(&runtime) {
             Some(task) => {
-                runtime.spawn(driver::drive(DriverGuard { shared: Arc::clone(&self.shared), _task: task }));
+                runtime.spawn(scheduled(driver::drive(DriverGuard { shared: Arc::clone(&self.shared), _task: task })));
                 running.push(Arc::clone(&self.shared));
             }
             None => tracing::warn!(informer = self.name(), "informer was started before; not started again"),

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use evenkeel_base::task::scheduled;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::Instant;
@@ -152,10 +153,10 @@ impl ScopedDriver {
             repairs: self.checked.add(&scope, source),
         };
         let guard = self.shared.task();
-        let task = self.tasks.spawn(async move {
+        let task = self.tasks.spawn(scheduled(async move {
             let _guard = guard;
             reflector.run(&mut sink).await;
-        });
+        }));
         self.running.insert(Arc::clone(scope.namespace()), RunningScope { scope, task });
     }
 

@@ -154,6 +154,7 @@ impl InformerShared {
         };
         // The senders are fields of `self`, so neither wait fails.
         tokio::select! {
+            biased;
             _ = lifecycle.wait_for(|lifecycle| lifecycle.phase != InformerPhase::Running) => {}
             _ = states.wait_for(is_done) => {}
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use evenkeel_base::task::scheduled;
 use evenkeel_core::{Obj, ResourceInfo, ResourceVersion, Untyped};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -243,10 +244,10 @@ impl InformerShared {
     pub(super) fn spawn_task(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
         let Some(runtime) = self.runtime.get() else { return };
         let guard = self.task();
-        runtime.spawn(async move {
+        runtime.spawn(scheduled(async move {
             let _guard = guard;
             task.await;
-        });
+        }));
     }
 
     /// Spawns the task of a listener.
@@ -262,10 +263,10 @@ impl InformerShared {
                 listener::run_blocking(&listener, callback, &handle);
             });
         } else {
-            runtime.spawn(async move {
+            runtime.spawn(scheduled(async move {
                 let _guard = guard;
                 listener::run(listener, callback).await;
-            });
+            }));
         }
     }
 
@@ -273,7 +274,7 @@ impl InformerShared {
     pub(super) fn build_view(self: &Arc<Self>, view: Arc<dyn PreparedView>) {
         let Some(runtime) = self.runtime.get().filter(|_| self.can_run()) else { return };
         let task = self.task();
-        runtime.spawn(async move {
+        runtime.spawn(scheduled(async move {
             let shared = &task.0;
             let objects = Indexer::<Untyped>::over(Arc::clone(&shared.table)).snapshot();
             for (number, object) in (1..).zip(objects.iter()) {
@@ -285,7 +286,7 @@ impl InformerShared {
                     }
                 }
             }
-        });
+        }));
     }
 
     /// Adds a listener and queues the current objects for it. Returns `false` if the informer has stopped.

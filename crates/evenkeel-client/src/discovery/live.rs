@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use evenkeel_base::task::scheduled;
 use kube_core::GroupVersion;
 use tokio::task::JoinSet;
 
@@ -206,7 +207,9 @@ impl Discovery {
             while pending.len() < PARALLEL {
                 let Some((position, group_version)) = waiting.next() else { break };
                 let discovery = self.clone();
-                pending.spawn(async move { (position, discovery.resources_for_group_version(&group_version).await) });
+                pending.spawn(scheduled(async move {
+                    (position, discovery.resources_for_group_version(&group_version).await)
+                }));
             }
             match pending.join_next().await {
                 None => break,

@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_base::task::scheduled;
 use evenkeel_cache::factory::InformerFactoryBuilder;
 use evenkeel_client::{PartialObjectMetadata, Unstructured};
 use evenkeel_core::{Obj, ObjectKey, ResourceInfo};
@@ -296,10 +297,10 @@ impl<K: 'static> Engagements<K> {
             let (alive, ended) = watch::channel(());
             let stop = EngagementStop::new(&cluster, &self.shutdown);
             let engagement = Arc::clone(&self.plan).run(attachment, stop, predecessor);
-            self.tasks.spawn(async move {
+            self.tasks.spawn(scheduled(async move {
                 let _alive = alive;
                 engagement.await
-            });
+            }));
             self.running.insert(Arc::from(cluster.name()), RunningEngagement { cluster, ended });
         }
     }

@@ -46,6 +46,7 @@ impl EngagementStop {
     async fn requested(self) {
         let EngagementStop { cluster, mut shutdown } = self;
         tokio::select! {
+            biased;
             () = cluster.disengaged() => {}
             // A dropped sender counts as a shutdown.
             _ = shutdown.wait_for(|shutdown| *shutdown) => {}

@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use evenkeel_base::task::scheduled;
 use evenkeel_client::config::ConfigError;
 use evenkeel_client::{Client, Config, Error};
 use sha2::{Digest, Sha256};
@@ -258,7 +259,7 @@ impl ClusterSet {
                 return false;
             }
             let cluster = Cluster::new(Arc::clone(name), client);
-            let probe = tokio::spawn(cluster.clone().probe()).abort_handle();
+            let probe = tokio::spawn(scheduled(cluster.clone().probe())).abort_handle();
             state.engaged.insert(Arc::clone(name), Engaged { cluster, fingerprint, probe })
         };
         tracing::info!(cluster = &**name, ?client, is_replaced = replaced.is_some(), "cluster engaged");

@@ -121,6 +121,7 @@ impl InstallationWatch {
                 let wait = retry;
                 retry = (retry * 2).min(DISCOVERY_RETRY.1);
                 tokio::select! {
+                    biased;
                     () = tokio::time::sleep(wait) => {}
                     () = self.changed() => {}
                 }

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use evenkeel_base::task::scheduled;
 use evenkeel_core::ObjectKey;
 use evenkeel_queue::{AddOptions, Item, WorkQueue};
 use tokio::sync::mpsc;
@@ -102,11 +103,12 @@ impl CacheWaiter {
         let mut waiting = JoinSet::new();
         loop {
             tokio::select! {
+                biased;
+                Some(_) = waiting.join_next(), if !waiting.is_empty() => {}
                 wait = waits.recv() => {
                     let Some((key, writes)) = wait else { return };
-                    waiting.spawn(Arc::clone(&waiter).wait(key, writes));
+                    waiting.spawn(scheduled(Arc::clone(&waiter).wait(key, writes)));
                 }
-                Some(_) = waiting.join_next(), if !waiting.is_empty() => {}
             }
         }
     }

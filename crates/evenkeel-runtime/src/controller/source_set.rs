@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use evenkeel_base::task::scheduled;
 use evenkeel_cache::{InformerFactory, InformerHold, Registration};
 use evenkeel_client::Client;
 use evenkeel_core::{ObjectKey, ResourceInfo};
@@ -128,7 +129,7 @@ impl SourceSet {
             return;
         }
         while list.tasks.try_join_next().is_some() {}
-        let task = list.tasks.spawn_on(follow(Arc::clone(self), Arc::clone(slot)), &self.runtime);
+        let task = list.tasks.spawn_on(scheduled(follow(Arc::clone(self), Arc::clone(slot))), &self.runtime);
         drop(list);
         slot.set_task(task);
     }

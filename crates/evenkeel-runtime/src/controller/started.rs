@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use evenkeel_base::task::scheduled;
 use evenkeel_cache::informer::InformerStatus;
 use evenkeel_cache::{InformerFactory, InformerHold, RunningInformers};
 use evenkeel_core::ObjectKey;
@@ -141,7 +142,7 @@ impl StartedController {
                 limit,
                 history: self.history.clone(),
             };
-            cache_waiters.spawn(cache_waiter.run(waits));
+            cache_waiters.spawn(scheduled(cache_waiter.run(waits)));
         }
         let shared = Arc::new(Workers {
             shared: Arc::clone(&self.shared),
@@ -154,7 +155,7 @@ impl StartedController {
         });
         let mut workers = JoinSet::new();
         for _ in 0..self.settings.concurrency {
-            workers.spawn(Arc::clone(&shared).work());
+            workers.spawn(scheduled(Arc::clone(&shared).work()));
         }
         tracing::info!(controller = %self.shared.name, workers = workers.len(), "controller started");
         let lost = tokio::select! {

@@ -155,6 +155,7 @@ impl WatchedKind {
     pub(super) async fn deleted(&self, key: &ObjectKey, uid: &str) {
         let mut unwatched = self.unwatched.subscribe();
         tokio::select! {
+            biased;
             () = self.deletion_waiters.deleted(key, uid, || self.informer.uid(key).as_deref() == Some(uid)) => {}
             // The sender is a field of `self`, so the wait does not fail.
             _ = unwatched.wait_for(|unwatched| *unwatched) => {}

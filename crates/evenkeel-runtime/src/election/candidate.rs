@@ -13,9 +13,9 @@ use k8s_openapi::api::coordination::v1beta1::{LeaseCandidate as Candidate, Lease
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use tracing::debug;
 
-use super::driver::wall_clock;
 use super::identity::default_identity;
 use super::record::whole_microseconds;
+use crate::environment::time_of_day;
 
 /// How often a candidate renews its LeaseCandidate.
 const PERIOD: Duration = Duration::from_secs(300);
@@ -168,7 +168,7 @@ impl LeaseCandidate {
 
     /// Creates the LeaseCandidate, or renews it.
     async fn ensure(&self, api: &Api<Candidate>, answered: &Answered) -> Result<(), Error> {
-        let now = Some(MicroTime(whole_microseconds(wall_clock())));
+        let now = Some(MicroTime(whole_microseconds(time_of_day())));
         match api.get(&self.name).await {
             Ok(found) => {
                 let mut candidate = Candidate::clone(&*found.typed()?);

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jiff::Timestamp;
+use crate::environment::time_of_day;
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::sync::{OwnedMutexGuard, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
@@ -79,7 +79,7 @@ impl ElectionDriver {
         let (mut slow_paths, mut leader) = (machine.slow_paths(), None);
         machine.begin(Instant::now().into_std());
         loop {
-            let next = machine.poll(Instant::now().into_std(), wall_clock(), fastrand::f64());
+            let next = machine.poll(Instant::now().into_std(), time_of_day(), fastrand::f64());
             self.report(&machine, &mut leader, &mut slow_paths);
             match next {
                 ElectionAction::Send(call) => pending = Some(self.send(call)),
@@ -220,11 +220,6 @@ impl ElectionDriver {
             warn!("on_event panicked; continuing");
         }
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the edge: informational, never compared")]
-pub(super) fn wall_clock() -> Timestamp {
-    Timestamp::now()
 }
 
 async fn stopped(stop: &mut watch::Receiver<bool>) {

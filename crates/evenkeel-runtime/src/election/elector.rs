@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
+use evenkeel_base::task::scheduled;
 use evenkeel_client::Client;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -368,7 +369,7 @@ impl LeaderElector {
             stop: self.shared.stop.subscribe(),
         };
         // The task ends when `leave` is dropped, which is after everything declared below.
-        let driver = tokio::spawn(driver.keep());
+        let driver = tokio::spawn(scheduled(driver.keep()));
         let Ok(lease) = led.await else {
             over(driver).await;
             return Ok(Ended { led: false, output: None });

@@ -108,6 +108,7 @@ impl Lease {
                 state.valid_until
             };
             tokio::select! {
+                biased;
                 changed = state.changed() => if changed.is_err() { return },
                 () = sleep_until(valid_until) => {}
             }

@@ -5,6 +5,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::environment::time_of_day;
+use evenkeel_base::task::scheduled;
 use evenkeel_client::Client;
 use k8s_openapi::api::{core, events};
 use k8s_openapi::jiff::Timestamp;
@@ -115,7 +117,7 @@ pub struct Stopped;
 impl EventBroadcaster {
     /// Returns a broadcaster without listeners.
     pub fn new() -> Self {
-        EventBroadcaster::with_clock(now)
+        EventBroadcaster::with_clock(time_of_day)
     }
 
     /// Returns a broadcaster with its own clock, for tests and simulations.
@@ -245,6 +247,7 @@ impl EventBroadcaster {
         let shared = Arc::downgrade(&self.shared);
         self.listen(0, false, move |mut inbox| async move {
             tokio::select! {
+                biased;
                 () = signal => {
                     if let Some(shared) = shared.upgrade() {
                         shared.stop();
@@ -322,7 +325,7 @@ impl BroadcasterShared {
         let Ok(runtime) = Handle::try_current() else { return };
         state.running.retain(|task| !task.is_finished());
         for task in std::mem::take(&mut state.parked) {
-            let running = runtime.spawn(task).abort_handle();
+            let running = runtime.spawn(scheduled(task)).abort_handle();
             state.running.push(running);
         }
     }
@@ -482,9 +485,4 @@ impl fmt::Debug for EventWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EventWatch").field("waiting", &self.events.len()).finish_non_exhaustive()
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the machine's clock is what events are dated by")]
-fn now() -> Timestamp {
-    Timestamp::now()
 }

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_base::task::scheduled;
 use evenkeel_client::Client;
 use evenkeel_client::discovery::{DiscoveryError, GroupVersion};
 use k8s_openapi::jiff::Timestamp;
@@ -96,10 +97,7 @@ impl<B: EventWriter> Driver<B> {
             }
             let due = self.delivery.next_due();
             tokio::select! {
-                queued = inbox.events.recv(), if !is_drained && self.delivery.has_room() => match queued {
-                    Some(queued) => self.observe(queued),
-                    None => is_drained = true,
-                },
+                biased;
                 Some(ended) = self.calls.join_next_with_id() => self.ended(ended),
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
                 _ = inbox.alive.changed(), if !is_closing => {
@@ -114,6 +112,11 @@ impl<B: EventWriter> Driver<B> {
                     let writes = self.writer.finish((self.clock)());
                     self.push(writes);
                 }
+                // Last: it may always be ready.
+                queued = inbox.events.recv(), if !is_drained && self.delivery.has_room() => match queued {
+                    Some(queued) => self.observe(queued),
+                    None => is_drained = true,
+                },
             }
         }
     }
@@ -146,7 +149,7 @@ impl<B: EventWriter> Driver<B> {
     fn send(&mut self) {
         while let Some((id, write)) = self.delivery.take(Instant::now()) {
             let controller = write.event.controller().to_owned();
-            let call = self.calls.spawn(attempt(Arc::clone(&self.sink), write));
+            let call = self.calls.spawn(scheduled(attempt(Arc::clone(&self.sink), write)));
             self.ids.insert(call.id(), (id, controller));
         }
     }
@@ -288,6 +291,7 @@ pub(crate) async fn has_new_api(client: &Client, alive: &watch::Receiver<()>, op
             }
         }
         tokio::select! {
+            biased;
             () = sleep(options.pause) => {}
             _ = alive.changed() => return false,
         }

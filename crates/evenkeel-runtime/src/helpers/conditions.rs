@@ -1,8 +1,8 @@
 //! Conditions of a status, as `meta.SetStatusCondition` of apimachinery.
 
+use crate::environment::time_of_day;
 use evenkeel_core::Obj;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use k8s_openapi::jiff::Timestamp;
 
 /// Returns a condition of an object, for [`set_condition`]: observed at the generation of the object, at the current time.
 ///
@@ -18,7 +18,6 @@ use k8s_openapi::jiff::Timestamp;
 /// set_condition(conditions, condition(web, "Ready", false, "RollingOut", "one of three replicas"));
 /// # }
 /// ```
-#[expect(clippy::disallowed_methods, reason = "conditions have the time of the system")]
 pub fn condition<K>(
     object: &Obj<K>,
     type_: &str,
@@ -37,7 +36,7 @@ pub fn condition<K>(
         reason: reason.to_owned(),
         message: message.into(),
         observed_generation: object.generation(),
-        last_transition_time: Time(Timestamp::now()),
+        last_transition_time: Time(time_of_day()),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use evenkeel_base::task::scheduled;
 use evenkeel_cache::{InformerFactory, RunningInformers};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
@@ -102,11 +103,12 @@ impl RunningManager {
             inspector.election(&elector);
         }
         match election {
-            Some(election) => drop(self.campaign.spawn(async move { election.campaign(term).await })),
+            Some(election) => drop(self.campaign.spawn(scheduled(async move { election.campaign(term).await }))),
             None => self.lead(),
         }
         loop {
             tokio::select! {
+                biased;
                 Some(failed) = self.failed.recv() => return failed.into(),
                 Some(event) = self.term_events.recv() => match event {
                     TermEvent::Elected => self.lead(),
@@ -158,6 +160,7 @@ impl RunningManager {
     async fn synced(&mut self, limit: Duration) -> Result<(), ManagerError> {
         let informers = self.informers.clone();
         tokio::select! {
+            biased;
             Some(failed) = self.failed.recv() => Err(failed.into()),
             synced = timeout(limit, informers.wait_for_sync()) => match synced {
                 Ok(synced) => Ok(synced?),

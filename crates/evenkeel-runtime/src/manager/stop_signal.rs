@@ -29,6 +29,7 @@ impl StopSignal {
         let (own, other) = (self.requested(), other.requested());
         async move {
             tokio::select! {
+                biased;
                 () = own => {}
                 () = other => {}
             }

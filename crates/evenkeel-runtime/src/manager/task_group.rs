@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 
+use evenkeel_base::task::scheduled;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, timeout_at};
@@ -56,7 +57,7 @@ impl TaskGroup {
         }
         let ManagedTask { name, start, .. } = task;
         let (stop, failures, task) = (self.stop.clone(), self.failures.clone(), name.clone());
-        let handle = self.tasks.spawn(async move {
+        let handle = self.tasks.spawn(scheduled(async move {
             // The future is made inside of the guard, so that a panic while it is made counts as the task's.
             let outcome = catch_panic(Box::pin(async move { start(stop).await })).await;
             let error = match outcome {
@@ -66,7 +67,7 @@ impl TaskGroup {
             };
             // The receiver is dropped if the manager was.
             let _ = failures.send(TaskFailure { task, error });
-        });
+        }));
         self.names.insert(handle.id(), name);
     }
 
