@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
@@ -28,7 +28,7 @@ pub enum Turn {
 }
 
 /// Decides which of the tasks of a thread runs next.
-pub trait TaskScheduler {
+pub trait TaskScheduler: Send + Sync {
     /// Registers a new task, which belongs to the process of the current one.
     fn spawned(&self) -> TaskId;
 
@@ -46,7 +46,7 @@ pub trait TaskScheduler {
 }
 
 thread_local! {
-    static SCHEDULER: RefCell<Option<Rc<dyn TaskScheduler>>> = const { RefCell::new(None) };
+    static SCHEDULER: RefCell<Option<Arc<dyn TaskScheduler>>> = const { RefCell::new(None) };
 }
 
 /// Removes the scheduler of the thread when it is dropped.
@@ -60,13 +60,13 @@ impl Drop for InstalledScheduler {
 }
 
 /// Makes a scheduler decide about the tasks that are spawned on this thread from now on. It replaces an earlier one.
-pub fn install(scheduler: Rc<dyn TaskScheduler>) -> InstalledScheduler {
+pub fn install(scheduler: Arc<dyn TaskScheduler>) -> InstalledScheduler {
     SCHEDULER.with_borrow_mut(|installed| *installed = Some(scheduler));
     InstalledScheduler(())
 }
 
 /// Returns the scheduler of this thread. `None` also while the thread ends.
-fn scheduler() -> Option<Rc<dyn TaskScheduler>> {
+fn scheduler() -> Option<Arc<dyn TaskScheduler>> {
     SCHEDULER.try_with(|scheduler| scheduler.borrow().clone()).ok().flatten()
 }
 

@@ -1,6 +1,6 @@
 //! The index of watches by the changes that wake them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
@@ -67,10 +67,10 @@ pub(super) struct Watchers {
 #[derive(Debug, Default)]
 struct InterestIndex {
     all: WatchWakers,
-    by_namespace: HashMap<Box<str>, WatchWakers>,
-    by_key: HashMap<Box<str>, WatchWakers>,
+    by_namespace: BTreeMap<Box<str>, WatchWakers>,
+    by_key: BTreeMap<Box<str>, WatchWakers>,
     /// By the position of the field, then by its value.
-    by_field: Vec<HashMap<Box<str>, WatchWakers>>,
+    by_field: Vec<BTreeMap<Box<str>, WatchWakers>>,
 }
 
 impl InterestIndex {
@@ -81,7 +81,7 @@ impl InterestIndex {
             Interest::Key(key) => self.by_key.entry(key.clone()).or_default(),
             Interest::Field(position, value) => {
                 if self.by_field.len() <= *position {
-                    self.by_field.resize_with(position + 1, HashMap::new);
+                    self.by_field.resize_with(position + 1, BTreeMap::new);
                 }
                 self.by_field[*position].entry(value.clone()).or_default()
             }
@@ -106,12 +106,12 @@ impl InterestIndex {
             .by_namespace
             .values()
             .chain(self.by_key.values())
-            .chain(self.by_field.iter().flat_map(HashMap::values));
+            .chain(self.by_field.iter().flat_map(BTreeMap::values));
         std::iter::once(&self.all).chain(keyed).flat_map(BTreeMap::values)
     }
 }
 
-fn drop_if_empty(map: &mut HashMap<Box<str>, WatchWakers>, key: &str) {
+fn drop_if_empty(map: &mut BTreeMap<Box<str>, WatchWakers>, key: &str) {
     if map.get(key).is_some_and(BTreeMap::is_empty) {
         map.remove(key);
     }

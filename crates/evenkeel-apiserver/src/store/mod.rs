@@ -28,7 +28,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -93,7 +93,7 @@ struct StoreState {
     /// The history is compacted up to here, also for resources without objects.
     compacted: u64,
     lost: LostRevisions,
-    tables: HashMap<Arc<str>, Table>,
+    tables: BTreeMap<Arc<str>, Table>,
     recent: RecentTables,
     /// The bytes of the events of all tables.
     history_bytes: usize,
@@ -196,7 +196,7 @@ pub(crate) struct Image {
     revision: u64,
     compacted: u64,
     lost: LostRevisions,
-    tables: Arc<HashMap<Arc<str>, Table>>,
+    tables: Arc<BTreeMap<Arc<str>, Table>>,
 }
 
 /// Sizes, for tests and metrics.
@@ -673,11 +673,11 @@ fn wake(watchers: &Watchers, event: &Event, all: bool) {
 }
 
 impl Image {
-    fn copy_tables(&self) -> HashMap<Arc<str>, Table> {
+    fn copy_tables(&self) -> BTreeMap<Arc<str>, Table> {
         copy_tables(&self.tables)
     }
 }
 
-fn copy_tables(tables: &HashMap<Arc<str>, Table>) -> HashMap<Arc<str>, Table> {
+fn copy_tables(tables: &BTreeMap<Arc<str>, Table>) -> BTreeMap<Arc<str>, Table> {
     tables.iter().map(|(name, table)| (Arc::clone(name), table.copy())).collect()
 }

@@ -1,5 +1,6 @@
-use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -8,20 +9,19 @@ use super::*;
 /// Lets one task run at a time: the one that was chosen.
 #[derive(Default)]
 struct OneAtATime {
-    chosen: Cell<Option<u64>>,
-    crashed: Cell<bool>,
-    tasks: Cell<u64>,
-    log: RefCell<Vec<String>>,
+    chosen: AtomicU64,
+    crashed: AtomicBool,
+    tasks: AtomicU64,
+    log: Mutex<Vec<String>>,
 }
 
 impl TaskScheduler for OneAtATime {
     fn spawned(&self) -> TaskId {
-        self.tasks.set(self.tasks.get() + 1);
-        TaskId(self.tasks.get())
+        TaskId(self.tasks.fetch_add(1, Relaxed) + 1)
     }
 
     fn turn(&self, task: TaskId, _: &Waker) -> Turn {
-        match (self.crashed.get(), self.chosen.get() == Some(task.0)) {
+        match (self.crashed.load(Relaxed), self.chosen.load(Relaxed) == task.0) {
             (true, _) => Turn::Drop,
             (false, true) => Turn::Run,
             (false, false) => Turn::Wait,
@@ -29,11 +29,11 @@ impl TaskScheduler for OneAtATime {
     }
 
     fn ran(&self, task: TaskId, ended: bool) {
-        self.log.borrow_mut().push(format!("{} {}", task.0, if ended { "ended" } else { "waits" }));
+        self.log.lock().unwrap().push(format!("{} {}", task.0, if ended { "ended" } else { "waits" }));
     }
 
     fn dropped(&self, task: TaskId) {
-        self.log.borrow_mut().push(format!("{} dropped", task.0));
+        self.log.lock().unwrap().push(format!("{} dropped", task.0));
     }
 
     fn time_of_day(&self) -> Duration {
@@ -64,32 +64,32 @@ fn without_a_scheduler_a_task_is_its_future() {
 
 #[test]
 fn a_task_runs_when_the_scheduler_lets_it() {
-    let scheduler = Rc::new(OneAtATime::default());
+    let scheduler = Arc::new(OneAtATime::default());
     let _installed = install(scheduler.clone());
     let (mut first, mut second) = (Box::pin(scheduled(second_poll(1))), Box::pin(scheduled(second_poll(2))));
-    scheduler.chosen.set(Some(2));
+    scheduler.chosen.store(2, Relaxed);
     assert_eq!(poll(first.as_mut()), Poll::Pending);
     assert_eq!(poll(second.as_mut()), Poll::Pending);
     assert_eq!(poll(second.as_mut()), Poll::Ready(2));
     drop(first);
-    assert_eq!(*scheduler.log.borrow(), ["2 waits", "2 ended", "1 dropped"]);
+    assert_eq!(*scheduler.log.lock().unwrap(), ["2 waits", "2 ended", "1 dropped"]);
     assert_eq!(simulated_time_of_day(), Some(Duration::from_secs(7)));
 }
 
 #[test]
 fn a_task_of_a_crashed_process_drops_its_future_and_never_ends() {
-    let scheduler = Rc::new(OneAtATime::default());
+    let scheduler = Arc::new(OneAtATime::default());
     let _installed = install(scheduler.clone());
-    let held = Rc::new(());
-    let inside = Rc::clone(&held);
+    let held = Arc::new(());
+    let inside = Arc::clone(&held);
     let mut task = Box::pin(scheduled(async move {
         let _inside = inside;
         second_poll(1).await
     }));
-    scheduler.crashed.set(true);
+    scheduler.crashed.store(true, Relaxed);
     assert_eq!(poll(task.as_mut()), Poll::Pending);
-    assert_eq!(Rc::strong_count(&held), 1, "the future is dropped");
+    assert_eq!(Arc::strong_count(&held), 1, "the future is dropped");
     assert_eq!(poll(task.as_mut()), Poll::Pending);
     drop(task);
-    assert_eq!(*scheduler.log.borrow(), ["1 ended"]);
+    assert_eq!(*scheduler.log.lock().unwrap(), ["1 ended"]);
 }

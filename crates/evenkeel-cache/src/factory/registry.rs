@@ -61,16 +61,38 @@ pub(super) type InformerKey = (Key, InformerScope);
 ///
 /// Dropping an informer may drop handlers, which runs user code; that never happens under the lock.
 #[derive(Default)]
-pub(super) struct Registry(Mutex<HashMap<InformerKey, SharedInformer<Untyped>>>);
+pub(super) struct Registry(Mutex<Informers>);
+
+#[derive(Default)]
+struct Informers {
+    by_key: HashMap<InformerKey, RegisteredInformer>,
+    added: u64,
+}
+
+struct RegisteredInformer {
+    /// Its position in the order in which they were added: the order in which they start.
+    number: u64,
+    informer: SharedInformer<Untyped>,
+}
+
+impl Informers {
+    /// Returns the informers in the order in which they were added.
+    fn in_order(&self) -> Vec<SharedInformer<Untyped>> {
+        let mut registered: Vec<&RegisteredInformer> = self.by_key.values().collect();
+        registered.sort_unstable_by_key(|registered| registered.number);
+        registered.into_iter().map(|registered| registered.informer.clone()).collect()
+    }
+}
 
 impl Registry {
-    fn lock(&self) -> MutexGuard<'_, HashMap<InformerKey, SharedInformer<Untyped>>> {
+    fn lock(&self) -> MutexGuard<'_, Informers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the informer, unless it is absent or has stopped.
     pub(super) fn get(&self, key: &InformerKey) -> Option<SharedInformer<Untyped>> {
-        self.lock().get(key).filter(|informer| informer.can_run()).cloned()
+        let informers = self.lock();
+        informers.by_key.get(key).map(|registered| &registered.informer).filter(|informer| informer.can_run()).cloned()
     }
 
     /// Adds an informer and returns it. If a concurrent call was first, returns that call's informer.
@@ -84,11 +106,13 @@ impl Registry {
                 }
             }
         });
-        let replaced = match informers.entry(key) {
-            Entry::Occupied(entry) if entry.get().can_run() => return entry.get().clone(),
-            Entry::Occupied(mut entry) => Some(entry.insert(made.clone())),
+        informers.added += 1;
+        let registered = RegisteredInformer { number: informers.added, informer: made.clone() };
+        let replaced = match informers.by_key.entry(key) {
+            Entry::Occupied(entry) if entry.get().informer.can_run() => return entry.get().informer.clone(),
+            Entry::Occupied(mut entry) => Some(entry.insert(registered)),
             Entry::Vacant(entry) => {
-                entry.insert(made.clone());
+                entry.insert(registered);
                 None
             }
         };
@@ -100,8 +124,8 @@ impl Registry {
     /// Removes an informer, unless another one has taken its place.
     fn remove(&self, key: &InformerKey, informer: &WeakInformer<Untyped>) {
         let mut informers = self.lock();
-        let is_same = informers.get(key).is_some_and(|known| known.downgrade().ptr_eq(informer));
-        let removed = if is_same { informers.remove(key) } else { None };
+        let is_same = informers.by_key.get(key).is_some_and(|known| known.informer.downgrade().ptr_eq(informer));
+        let removed = if is_same { informers.by_key.remove(key) } else { None };
         drop(informers);
         drop(removed);
     }
@@ -109,7 +133,8 @@ impl Registry {
     /// Starts the informers that have not been started, except those that are held: their holds start them.
     pub(super) fn start(&self) -> RunningInformers {
         let mut running = RunningInformers::default();
-        for informer in self.lock().values() {
+        let informers = self.lock();
+        for informer in informers.in_order() {
             if !informer.is_started() && informer.can_run() && !informer.is_held() {
                 running.merge(informer.start());
             }
@@ -120,23 +145,24 @@ impl Registry {
     /// Returns the names of the informers that run and whose kind and scope both registries have. Definitions, which are small, do not
     /// count.
     pub(super) fn in_both(&self, other: &Registry) -> Vec<String> {
-        let known: HashSet<InformerKey> = self.lock().keys().cloned().collect();
-        let is_double = |(key, informer): &(&InformerKey, &SharedInformer<Untyped>)| {
-            key.0 != Key::Definitions && known.contains(key) && informer.can_run()
+        let known: HashSet<InformerKey> = self.lock().by_key.keys().cloned().collect();
+        let is_double = |(key, registered): &(&InformerKey, &RegisteredInformer)| {
+            key.0 != Key::Definitions && known.contains(key) && registered.informer.can_run()
         };
+        let others = other.lock();
         let mut names: Vec<_> =
-            other.lock().iter().filter(is_double).map(|(_, informer)| informer.name().to_owned()).collect();
+            others.by_key.iter().filter(is_double).map(|(_, other)| other.informer.name().to_owned()).collect();
         names.sort();
         names
     }
 
     pub(super) fn all(&self) -> Vec<SharedInformer<Untyped>> {
-        self.lock().values().cloned().collect()
+        self.lock().in_order()
     }
 }
 
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.lock().values().map(|informer| informer.name().to_owned())).finish()
+        f.debug_list().entries(self.all().iter().map(|informer| informer.name().to_owned())).finish()
     }
 }

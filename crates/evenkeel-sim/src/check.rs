@@ -1,0 +1,356 @@
+//! Many runs of a scenario: random ones, and every crash and every stale restart.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::decisions::{ChoiceSource, Tape, TapeError};
+use crate::fault::Fault;
+use crate::run::{Failure, Run, RunPlan, run};
+use crate::scenario::Scenario;
+use crate::shrink::shrink;
+use crate::world::{CrashPhase, CrashPoint, StaleRestart, WritePoints};
+
+/// The environment variable with the run that [`Scenario::check`] and the matrices repeat instead of their own.
+const REPLAY: &str = "EVENKEEL_SIM_REPLAY";
+/// A stale replica lacks at most this many revisions.
+const BEHIND: u64 = 6;
+
+/// What a number of runs has shown.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Report {
+    /// The number of runs.
+    pub runs: u64,
+    /// The simulated time of all runs.
+    pub simulated: Duration,
+    /// How many times a task has run.
+    pub steps: u64,
+    /// The number of requests.
+    pub requests: u64,
+    /// How often each fault was injected.
+    pub faults: BTreeMap<Fault, u64>,
+}
+
+impl Report {
+    fn add(&mut self, run: &Run) {
+        self.runs += 1;
+        self.simulated += run.simulated;
+        self.steps += run.steps;
+        self.requests += run.requests;
+        for (fault, count) in &run.faults {
+            *self.faults.entry(*fault).or_default() += count;
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hours = self.simulated.as_secs_f64() / 3600.0;
+        let Report { runs, requests, steps, .. } = self;
+        write!(f, "{runs} runs, {hours:.1} simulated hours, {requests} requests, {steps} steps")?;
+        if !self.faults.is_empty() {
+            let faults: Vec<String> =
+                self.faults.iter().map(|(fault, count)| format!("{} {count}", fault.number())).collect();
+            write!(f, "; faults: {}", faults.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+/// The choices of a run, as one line: `seed=0x2a`, `tape=f3=2.t17=1`, `crash=controller.3.before-response` or
+/// `stale=controller.3.2`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum RunSpec {
+    Choices(ChoiceSource),
+    Crash { process: String, write: u32, phase: CrashPhase },
+    Stale { process: String, write: u32, behind: u64 },
+}
+
+/// A replay line that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The line has another form.
+    #[error("{line:?} is not a replay line: expected seed=, tape=, crash= or stale=")]
+    Form {
+        /// The line.
+        line: String,
+    },
+    /// The tape cannot be read.
+    #[error("the tape of the replay line cannot be read")]
+    Tape(#[from] TapeError),
+    /// The scenario has no such process.
+    #[error("the scenario has no process {process:?}")]
+    Process {
+        /// The name in the line.
+        process: String,
+    },
+}
+
+impl FromStr for RunSpec {
+    type Err = ReplayError;
+
+    fn from_str(line: &str) -> Result<Self, ReplayError> {
+        let form = || ReplayError::Form { line: line.to_owned() };
+        let (kind, value) = line.split_once('=').ok_or_else(form)?;
+        let point = || {
+            let mut parts = value.rsplitn(3, '.');
+            let (last, write, process) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?.to_owned());
+            Some((process, write, last))
+        };
+        match kind {
+            "seed" => {
+                let digits = value.trim_start_matches("0x");
+                let seed = u64::from_str_radix(digits, 16).map_err(|_| form())?;
+                Ok(RunSpec::Choices(ChoiceSource::Seed(seed)))
+            }
+            "tape" => Ok(RunSpec::Choices(ChoiceSource::Tape(value.parse()?))),
+            "crash" => {
+                let (process, write, phase) = point().ok_or_else(form)?;
+                let phase = PHASES.iter().find(|(_, name)| *name == phase).ok_or_else(form)?.0;
+                Ok(RunSpec::Crash { process, write, phase })
+            }
+            "stale" => {
+                let (process, write, behind) = point().ok_or_else(form)?;
+                Ok(RunSpec::Stale { process, write, behind: behind.parse().map_err(|_| form())? })
+            }
+            _ => Err(form()),
+        }
+    }
+}
+
+const PHASES: [(CrashPhase, &str); 3] = [
+    (CrashPhase::BeforeCommit, "before-commit"),
+    (CrashPhase::BeforeResponse, "before-response"),
+    (CrashPhase::AfterResponse, "after-response"),
+];
+
+impl fmt::Display for RunSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunSpec::Choices(ChoiceSource::Seed(seed) | ChoiceSource::WorkloadOf(seed)) => write!(f, "seed={seed:#x}"),
+            RunSpec::Choices(ChoiceSource::Tape(tape)) => write!(f, "tape={tape}"),
+            RunSpec::Crash { process, write, phase } => {
+                let phase = PHASES.iter().find(|(candidate, _)| candidate == phase).map_or("", |(_, name)| name);
+                write!(f, "crash={process}.{write}.{phase}")
+            }
+            RunSpec::Stale { process, write, behind } => write!(f, "stale={process}.{write}.{behind}"),
+        }
+    }
+}
+
+/// A run that broke an invariant, made as simple as possible.
+///
+/// `Debug` is the same text as `Display`, so that `unwrap` in a test prints it.
+pub struct Failed {
+    scenario: String,
+    spec: RunSpec,
+    /// The run before it was made simple.
+    found: RunSpec,
+    run: Box<Run>,
+    failure: Failure,
+    /// The number of runs up to this one.
+    runs: u64,
+}
+
+impl Failed {
+    /// Returns the broken invariant.
+    pub fn failure(&self) -> &Failure {
+        &self.failure
+    }
+
+    /// Returns the run.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// Returns the number of runs up to this one.
+    pub fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    /// Returns the line that repeats the run: see [`Scenario::replay`].
+    pub fn replay_line(&self) -> String {
+        format!("{}:{}", self.scenario, self.spec)
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failed { scenario, failure, runs, .. } = self;
+        writeln!(f, "scenario {scenario:?} broke an invariant in run {runs}")?;
+        writeln!(f, "\n  {failure}\n")?;
+        write!(f, "{}", self.run.trace)?;
+        writeln!(f, "\nreplay: {REPLAY}={:?} cargo test", self.replay_line())?;
+        if self.found != self.spec {
+            writeln!(f, "found by: {scenario}:{}", self.found)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl std::error::Error for Failed {}
+
+type Comparable = BTreeMap<String, Vec<Value>>;
+
+impl Scenario {
+    /// Runs the scenario with the seeds from 0 to `seeds`, each with its own faults and schedule.
+    ///
+    /// The variable `EVENKEEL_SIM_REPLAY` with the replay line of a failure of this scenario runs that one instead.
+    ///
+    /// # Errors
+    /// The first run that breaks an invariant, with the fewest faults that still break it.
+    pub fn check(&self, seeds: u64) -> Result<Report, Failed> {
+        self.check_from(0, seeds)
+    }
+
+    /// Does the same with `seeds` seeds from `first` on.
+    ///
+    /// # Errors
+    /// See [`check`](Self::check).
+    pub fn check_from(&self, first: u64, seeds: u64) -> Result<Report, Failed> {
+        let specs = (first..first.saturating_add(seeds)).map(|seed| RunSpec::Choices(ChoiceSource::Seed(seed)));
+        self.check_all(specs)
+    }
+
+    /// Runs the scenario once for every write of every process and every [phase](CrashPhase) of it, with a crash there and no other
+    /// fault. The writes are those of a run without faults.
+    ///
+    /// # Errors
+    /// The first run that breaks an invariant.
+    pub fn crash_matrix(&self) -> Result<Report, Failed> {
+        self.check_all(self.write_points().into_iter().flat_map(|(process, write)| {
+            PHASES.map(|(phase, _)| RunSpec::Crash { process: process.clone(), write, phase })
+        }))
+    }
+
+    /// Runs the scenario once for every write of every process and every number of revisions up to six, with a restart there onto a
+    /// replica that lacks so many revisions and is stuck for a minute.
+    ///
+    /// # Errors
+    /// The first run that breaks an invariant.
+    pub fn stale_matrix(&self) -> Result<Report, Failed> {
+        self.check_all(self.write_points().into_iter().flat_map(|(process, write)| {
+            (1..=BEHIND).map(move |behind| RunSpec::Stale { process: process.clone(), write, behind })
+        }))
+    }
+
+    /// Repeats the run of a replay line of this scenario.
+    ///
+    /// # Errors
+    /// The line is none, or names a process that the scenario does not have.
+    pub fn replay(&self, line: &str) -> Result<Run, ReplayError> {
+        let spec: RunSpec = line.strip_prefix(&format!("{}:", self.name)).unwrap_or(line).parse()?;
+        self.run_spec(&spec, &mut None)
+    }
+
+    /// Returns the writes of each process in a run without faults.
+    fn write_points(&self) -> Vec<(String, u32)> {
+        let plain = self.without_faults(&ChoiceSource::Tape(Tape::default()));
+        let names = self.process_ids().zip(&self.processes);
+        let count = |process| plain.writes.get(&process).copied().unwrap_or_default();
+        names.flat_map(|(process, (name, _))| (1..=count(process)).map(|write| (name.to_string(), write))).collect()
+    }
+
+    fn without_faults(&self, choices: &ChoiceSource) -> Run {
+        let choices = choices.without_faults();
+        run(self, &RunPlan { choices, has_faults: false, points: WritePoints::default(), expected: None })
+    }
+
+    fn check_all(&self, specs: impl IntoIterator<Item = RunSpec>) -> Result<Report, Failed> {
+        let mut report = Report::default();
+        let mut reference = None;
+        if let Some(spec) = self.requested_replay() {
+            return self.check_one(spec, &mut report, &mut reference).map(|()| report);
+        }
+        for spec in specs {
+            self.check_one(spec, &mut report, &mut reference)?;
+        }
+        Ok(report)
+    }
+
+    /// Returns the run that the environment asks for, if it is one of this scenario.
+    fn requested_replay(&self) -> Option<RunSpec> {
+        let line = std::env::var(REPLAY).ok()?;
+        line.strip_prefix(&*self.name)?.strip_prefix(':')?.parse().ok()
+    }
+
+    fn check_one(&self, spec: RunSpec, report: &mut Report, reference: &mut Option<Comparable>) -> Result<(), Failed> {
+        // The processes are those of the scenario.
+        let Ok(run) = self.run_spec(&spec, reference) else { return Ok(()) };
+        report.add(&run);
+        let Some(failure) = run.failure.clone() else { return Ok(()) };
+        let (simple, run) = match &spec {
+            RunSpec::Choices(_) => {
+                let fails = |tape: &Tape| {
+                    let spec = RunSpec::Choices(ChoiceSource::Tape(tape.clone()));
+                    let run = self.run_spec(&spec, &mut None).ok()?;
+                    let is_same = run.failure.as_ref().is_some_and(|found| found.invariant == failure.invariant);
+                    is_same.then_some(run)
+                };
+                let tape = run.tape.clone();
+                match shrink(&tape, fails) {
+                    Some((tape, run)) => (RunSpec::Choices(ChoiceSource::Tape(tape)), run),
+                    None => (spec.clone(), run),
+                }
+            }
+            _ => (spec.clone(), run),
+        };
+        let failure = run.failure.clone().unwrap_or(failure);
+        Err(Failed {
+            scenario: self.name.to_string(),
+            spec: simple,
+            found: spec,
+            run: Box::new(run),
+            failure,
+            runs: report.runs,
+        })
+    }
+
+    /// Runs once. `reference` is the final state without faults, if it is the same for all runs.
+    fn run_spec(&self, spec: &RunSpec, reference: &mut Option<Comparable>) -> Result<Run, ReplayError> {
+        let plain = ChoiceSource::Tape(Tape::default());
+        let id = |name: &String| {
+            let found = self.process_ids().zip(&self.processes).find(|(_, (candidate, _))| **candidate == **name);
+            found.map(|(id, _)| id).ok_or_else(|| ReplayError::Process { process: name.clone() })
+        };
+        let (choices, has_faults, points) = match spec {
+            RunSpec::Choices(choices) => (choices.clone(), true, WritePoints::default()),
+            RunSpec::Crash { process, write, phase } => {
+                let crash = CrashPoint { process: id(process)?, write: *write, phase: *phase };
+                (plain, false, WritePoints { crash: Some(crash), ..WritePoints::default() })
+            }
+            RunSpec::Stale { process, write, behind } => {
+                let stale = StaleRestart { process: id(process)?, write: *write, behind: *behind };
+                (plain, false, WritePoints { stale: Some(stale), ..WritePoints::default() })
+            }
+        };
+        if !self.settings.is_compared {
+            return Ok(run(self, &RunPlan { choices, has_faults, points, expected: None }));
+        }
+        let mut own = None;
+        let expected = match reference {
+            Some(reference) => &*reference,
+            None => {
+                let without = self.without_faults(&choices);
+                if without.failure.is_some() {
+                    return Ok(without);
+                }
+                let comparable = without.state.comparable();
+                let kept = if without.has_random_workload { &mut own } else { reference };
+                &*kept.insert(comparable)
+            }
+        };
+        Ok(run(self, &RunPlan { choices, has_faults, points, expected: Some(expected) }))
+    }
+}

@@ -1,0 +1,296 @@
+//! [`Fault`]: what may go wrong, and how often.
+
+use std::time::Duration;
+
+use evenkeel_apiserver::{Action, ExpireForm, WatchAction};
+use evenkeel_core::{Reason, Status, StatusDetails};
+
+use crate::decisions::{Decisions, Stream};
+
+/// A kind of fault that a correct API server, a network or a machine may show. A controller must survive all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A watch ends after some events.
+    WatchEnds,
+    /// A watch breaks within an event.
+    WatchBreaks,
+    /// A watch ends cleanly within an event.
+    WatchTruncated,
+    /// An event of a watch has a byte that is no JSON.
+    WatchCorrupted,
+    /// Events arrive in small pieces, or several in one.
+    WatchPieces,
+    /// An event arrives twice.
+    WatchRepeats,
+    /// A watch reports in its stream that its resource version is too old.
+    WatchExpires,
+    /// A watch is refused with 410.
+    WatchRefused,
+    /// The next page of a list has expired.
+    PageExpires,
+    /// The server is busy: 429, with or without Retry-After.
+    TooManyRequests,
+    /// The server fails: 500, 503 or 504, with or without Retry-After.
+    ServerError,
+    /// No connection can be made.
+    Refused,
+    /// A request takes long.
+    Slow,
+    /// A request gets no response.
+    Hangs,
+    /// A watch is silent, though its connection is open.
+    WatchSilent,
+    /// The server discards its history.
+    Compaction,
+    /// The server restarts: its watch history starts now, and all watches end.
+    ServerRestarts,
+    /// Reads that tolerate staleness, and watches, stay at an old revision for a while.
+    StaleReplica,
+    /// A watch sends no bookmarks.
+    NoBookmarks,
+    /// A watch sends an event of an unknown type, or an object of another kind.
+    WatchUnknown,
+    /// A write is done, and its response is lost.
+    ResponseLost,
+    /// A write is lost before it is done.
+    WriteLost,
+    /// Another client changes the object between a read and a write.
+    Rival,
+    /// The time of day of a process jumps.
+    ClockJumps,
+    /// A process crashes and is started again.
+    Crash,
+    /// A process is not scheduled for a while.
+    Pause,
+}
+
+impl Fault {
+    /// All faults, in the order of their numbers.
+    pub const ALL: [Fault; 26] = [
+        Fault::WatchEnds,
+        Fault::WatchBreaks,
+        Fault::WatchTruncated,
+        Fault::WatchCorrupted,
+        Fault::WatchPieces,
+        Fault::WatchRepeats,
+        Fault::WatchExpires,
+        Fault::WatchRefused,
+        Fault::PageExpires,
+        Fault::TooManyRequests,
+        Fault::ServerError,
+        Fault::Refused,
+        Fault::Slow,
+        Fault::Hangs,
+        Fault::WatchSilent,
+        Fault::Compaction,
+        Fault::ServerRestarts,
+        Fault::StaleReplica,
+        Fault::NoBookmarks,
+        Fault::WatchUnknown,
+        Fault::ResponseLost,
+        Fault::WriteLost,
+        Fault::Rival,
+        Fault::ClockJumps,
+        Fault::Crash,
+        Fault::Pause,
+    ];
+
+    /// Returns the number in the catalogue of faults (docs/contract/reliability.md).
+    pub fn number(self) -> &'static str {
+        match self {
+            Fault::WatchEnds => "F-1",
+            Fault::WatchBreaks => "F-2",
+            Fault::WatchTruncated => "F-3",
+            Fault::WatchCorrupted => "F-4",
+            Fault::WatchPieces => "F-5",
+            Fault::WatchRepeats => "F-6",
+            Fault::WatchExpires => "F-7",
+            Fault::WatchRefused => "F-8",
+            Fault::PageExpires => "F-9",
+            Fault::TooManyRequests => "F-10",
+            Fault::ServerError => "F-11",
+            Fault::Refused => "F-12",
+            Fault::Slow => "F-14",
+            Fault::Hangs => "F-15",
+            Fault::WatchSilent => "F-16",
+            Fault::Compaction => "F-17",
+            Fault::ServerRestarts => "F-18",
+            Fault::StaleReplica => "F-19",
+            Fault::NoBookmarks => "F-23",
+            Fault::WatchUnknown => "F-24",
+            Fault::ResponseLost => "F-25",
+            Fault::WriteLost => "F-26",
+            Fault::Rival => "F-27",
+            Fault::ClockJumps => "F-28",
+            Fault::Crash => "F-30",
+            Fault::Pause => "F-31",
+        }
+    }
+
+    /// Returns whether the fault concerns a single request.
+    pub(crate) fn is_of_request(self, request: RequestClass) -> bool {
+        use RequestClass::{Page, Read, Watch, Write};
+        match self {
+            Fault::WatchEnds
+            | Fault::WatchBreaks
+            | Fault::WatchTruncated
+            | Fault::WatchCorrupted
+            | Fault::WatchPieces
+            | Fault::WatchRepeats
+            | Fault::WatchExpires
+            | Fault::WatchRefused
+            | Fault::WatchSilent
+            | Fault::NoBookmarks
+            | Fault::WatchUnknown => request == Watch,
+            Fault::PageExpires => request == Page,
+            Fault::TooManyRequests | Fault::ServerError | Fault::Refused | Fault::Slow | Fault::Hangs => true,
+            Fault::ResponseLost | Fault::WriteLost => matches!(request, Write | RequestClass::NamedWrite),
+            Fault::Rival => request == RequestClass::NamedWrite,
+            Fault::Compaction
+            | Fault::ServerRestarts
+            | Fault::StaleReplica
+            | Fault::ClockJumps
+            | Fault::Crash
+            | Fault::Pause => false,
+        }
+        .then_some(())
+        .filter(|()| self != Fault::Slow || matches!(request, Read | Page | Write | RequestClass::NamedWrite))
+        .is_some()
+    }
+}
+
+/// What faults may concern a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestClass {
+    Read,
+    /// A later page of a list.
+    Page,
+    Watch,
+    /// A write that names no object.
+    Write,
+    /// A write of an existing object.
+    NamedWrite,
+}
+
+/// What is done about a fault of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum RequestFault {
+    /// The server injects it.
+    Inject(Action),
+    /// The request does not reach the server.
+    Refuse,
+    /// It waits this long before it reaches the server.
+    Delay(Duration),
+    /// Another client changes the object first.
+    Rival,
+}
+
+/// Draws the parameters of a fault. Returns what is done, and what to call it.
+pub(crate) fn request_fault(fault: Fault, decisions: &mut Decisions) -> (RequestFault, String) {
+    let mut number = |bound: u32| decisions.uniform(Stream::Fault, bound);
+    let watch = |action| RequestFault::Inject(Action::Watch(action));
+    match fault {
+        Fault::WatchEnds => {
+            let events = u64::from(number(6));
+            (watch(WatchAction::CloseAfterEvents(events)), format!("the watch ends after {events} events"))
+        }
+        Fault::WatchBreaks => {
+            let (event, byte) = (u64::from(number(4)), number(200) as usize);
+            (watch(WatchAction::CloseMidFrame { event, byte }), format!("the watch breaks in event {event}"))
+        }
+        Fault::WatchTruncated => {
+            let (event, byte) = (u64::from(number(4)), number(200) as usize);
+            (watch(WatchAction::TruncateFrame { event, byte }), format!("the watch ends in event {event}"))
+        }
+        Fault::WatchCorrupted => {
+            let (event, byte) = (u64::from(number(4)), number(200) as usize);
+            (watch(WatchAction::CorruptFrame { event, byte }), format!("event {event} of the watch is corrupted"))
+        }
+        Fault::WatchPieces => match number(3) {
+            0 => (watch(WatchAction::SplitFrame { sizes: Vec::new() }), "the watch sends single bytes".to_owned()),
+            1 => {
+                let sizes = (0..4).map(|_| 1 + number(300) as usize).collect();
+                (watch(WatchAction::SplitFrame { sizes }), "the watch sends pieces".to_owned())
+            }
+            _ => {
+                let (events, wait) = (2 + number(5) as usize, Duration::from_millis(u64::from(number(5_000))));
+                (
+                    watch(WatchAction::CoalesceFrames { events, wait }),
+                    format!("the watch sends {events} events at once"),
+                )
+            }
+        },
+        Fault::WatchRepeats => {
+            let event = u64::from(number(4));
+            (watch(WatchAction::DuplicateEvent { event }), format!("the watch repeats event {event}"))
+        }
+        Fault::WatchExpires => {
+            let event = u64::from(number(4));
+            let action = WatchAction::Expire { event, form: ExpireForm::Event };
+            (watch(action), format!("the watch expires before event {event}"))
+        }
+        Fault::WatchRefused => (
+            watch(WatchAction::Expire { event: 0, form: ExpireForm::Http }),
+            "the watch is refused with 410".to_owned(),
+        ),
+        Fault::WatchSilent => {
+            let event = u64::from(number(4));
+            let action = WatchAction::StallFor { event, duration: Duration::from_secs(86_400) };
+            (watch(action), format!("the watch is silent before event {event}"))
+        }
+        Fault::NoBookmarks => (watch(WatchAction::NoBookmarks), "the watch sends no bookmarks".to_owned()),
+        Fault::WatchUnknown => {
+            let event = u64::from(number(4));
+            match number(2) {
+                0 => (watch(WatchAction::UnknownEventType { event }), "the watch sends an unknown event".to_owned()),
+                _ => (watch(WatchAction::WrongKindObject { event }), "the watch sends another kind".to_owned()),
+            }
+        }
+        Fault::PageExpires => (RequestFault::Inject(status(410, None)), "the page has expired".to_owned()),
+        Fault::TooManyRequests => {
+            let retry_after = [None, Some(1), Some(5), Some(30)].get(number(4) as usize).copied().flatten();
+            let wait = retry_after.map(|seconds| format!(", retry after {seconds} s")).unwrap_or_default();
+            (RequestFault::Inject(status(429, retry_after)), format!("429{wait}"))
+        }
+        Fault::ServerError => {
+            let code = [500, 503, 504].get(number(3) as usize).copied().unwrap_or(500);
+            let retry_after = (number(2) == 1).then_some(1);
+            (RequestFault::Inject(status(code, retry_after)), code.to_string())
+        }
+        Fault::Slow => {
+            let delay = Duration::from_millis(u64::from(number(45_000)));
+            (RequestFault::Delay(delay), format!("the request is slow ({delay:.1?})"))
+        }
+        Fault::Hangs => (RequestFault::Inject(Action::Hang), "the request hangs".to_owned()),
+        Fault::ResponseLost => {
+            (RequestFault::Inject(Action::CommitThenDrop), "done, and the response is lost".to_owned())
+        }
+        Fault::WriteLost => (RequestFault::Inject(Action::DropBeforeCommit), "lost before it is done".to_owned()),
+        Fault::Rival => (RequestFault::Rival, "another client changes the object first".to_owned()),
+        Fault::Refused
+        | Fault::Compaction
+        | Fault::ServerRestarts
+        | Fault::StaleReplica
+        | Fault::ClockJumps
+        | Fault::Crash
+        | Fault::Pause => (RequestFault::Refuse, "the connection is refused".to_owned()),
+    }
+}
+
+fn status(code: u16, retry_after: Option<u32>) -> Action {
+    let (reason, message) = match code {
+        410 => (Reason::EXPIRED, "the provided continue parameter is too old"),
+        429 => (Reason::TOO_MANY_REQUESTS, "too many requests"),
+        503 => (Reason::SERVICE_UNAVAILABLE, "the server is currently unable to handle the request"),
+        504 => (Reason::TIMEOUT, "the request timed out"),
+        _ => (Reason::INTERNAL_ERROR, "an error on the server"),
+    };
+    let status = Status::failure(code, reason, message);
+    Action::Status(Box::new(match retry_after {
+        Some(retry_after_seconds) => {
+            status.with_details(StatusDetails { retry_after_seconds, ..StatusDetails::default() })
+        }
+        None => status,
+    }))
+}

@@ -1,0 +1,281 @@
+//! [`Network`]: the connection of one life of a process to the API server.
+//!
+//! A request takes some time, may fail on its way, and reaches the server even if its sender has gone meanwhile, as on a real
+//! network.
+
+use std::future::{Future, pending};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use evenkeel_apiserver::{Action, Body as ServerBody};
+use evenkeel_client::transport::Body;
+use http::{Method, Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, Full};
+use serde_json::Value;
+use tokio::time::{Sleep, sleep};
+use tower_service::Service;
+
+use crate::executor::{Incarnation, ProcessId};
+use crate::fault::{RequestClass, RequestFault, request_fault};
+use crate::world::{Cluster, CrashPhase};
+
+type Failure = io::Error;
+
+/// The service behind the client of a process.
+#[derive(Clone, Debug)]
+pub(crate) struct Network {
+    pub(crate) cluster: Cluster,
+    pub(crate) sender: Incarnation,
+}
+
+impl Service<Request<Body>> for Network {
+    type Response = Response<DelayedBody>;
+    type Error = Failure;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Failure>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        Box::pin(self.clone().send(request))
+    }
+}
+
+/// What a request is about.
+struct Subject {
+    class: RequestClass,
+    /// As in `create configmaps default/a`.
+    words: String,
+    /// The path of the collection, if the request writes to it.
+    written: Option<String>,
+}
+
+impl Network {
+    async fn send(self, request: Request<Body>) -> Result<Response<DelayedBody>, Failure> {
+        let Network { cluster, sender } = self;
+        let world = &cluster.world;
+        let subject = Subject::of(&request);
+        let write = world.note_request(sender.process, subject.written.as_deref());
+        let crash = world.points.crash.filter(|point| point.process == sender.process && Some(point.write) == write);
+        let stale = world.points.stale.filter(|point| point.process == sender.process && Some(point.write) == write);
+        let is_harness = sender.process == ProcessId::HARNESS;
+        let fault = if is_harness { None } else { world.draw_fault(subject.class) };
+        let planned = fault.map(|fault| {
+            world.count(fault);
+            world.decide(|decisions| request_fault(fault, decisions))
+        });
+        let fault_words = planned.as_ref().map(|(_, words)| words.clone());
+        let mut injected: Vec<Action> = Vec::new();
+        let latency = || if is_harness { Duration::ZERO } else { world.draw_latency() };
+        let mut delay = latency();
+        match planned.map(|(fault, _)| fault) {
+            None => {}
+            Some(RequestFault::Inject(action)) => injected.push(action),
+            Some(RequestFault::Delay(more)) => delay += more,
+            Some(RequestFault::Rival) => rival(&cluster, request.uri().path()).await,
+            Some(RequestFault::Refuse) => {
+                world.trace(Some(sender), format!("{}: the connection is refused", subject.words));
+                wait(delay).await;
+                return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "connection refused"));
+            }
+        }
+        wait(delay).await;
+        if crash.is_some_and(|point| point.phase == CrashPhase::BeforeCommit) {
+            world.trace(Some(sender), format!("{}: crashes before it is done", subject.words));
+            world.order_crash(sender.process);
+            return pending().await;
+        }
+        // A task of its own: what is on its way is done, even if the sender has gone.
+        let (parts, body) = request.into_parts();
+        let body = body.collect().await.map_err(|error| io::Error::other(error.to_string()))?.to_bytes();
+        let mut service = cluster.service.injecting(injected);
+        let handled = tokio::spawn(async move { service.call(Request::from_parts(parts, Full::new(body))).await });
+        let response = match handled.await {
+            Ok(Ok(response)) => response,
+            Ok(Err(_)) | Err(_) => {
+                let why = fault_words.unwrap_or_else(|| "the connection breaks".to_owned());
+                world.trace(Some(sender), format!("{}: {why}", subject.words));
+                return Err(io::Error::new(io::ErrorKind::ConnectionReset, "connection reset"));
+            }
+        };
+        let code = response.status().as_u16();
+        let note = fault_words.map(|words| format!(" ({words})")).unwrap_or_default();
+        world.trace(Some(sender), format!("{}: {code}{note}", subject.words));
+        if subject.written.is_some() {
+            cluster.check_always().await;
+        }
+        if crash.is_some_and(|point| point.phase == CrashPhase::BeforeResponse) {
+            world.trace(Some(sender), "crashes before it has the response");
+            world.order_crash(sender.process);
+            return pending().await;
+        }
+        wait(latency()).await;
+        if crash.is_some_and(|point| point.phase == CrashPhase::AfterResponse) {
+            world.trace(Some(sender), "crashes with the response");
+            world.order_crash(sender.process);
+        }
+        if let Some(stale) = stale {
+            let revision = revision(&cluster).await.saturating_sub(stale.behind).max(cluster.first_revision);
+            world.trace(Some(sender), format!("restarts onto a replica that lacks {} revisions", stale.behind));
+            cluster.faults.freeze_replica(Some(revision));
+            world.order_crash(sender.process);
+            return pending().await;
+        }
+        let is_late = subject.class == RequestClass::Watch && !is_harness;
+        let late = is_late.then(|| cluster.clone());
+        Ok(response.map(|body| DelayedBody { body, late, held: None }))
+    }
+}
+
+async fn wait(delay: Duration) {
+    if !delay.is_zero() {
+        sleep(delay).await;
+    }
+}
+
+/// Returns the latest revision of the server.
+pub(crate) async fn revision(cluster: &Cluster) -> u64 {
+    let list = get(cluster, "/api/v1/nodes?limit=1").await;
+    list.pointer("/metadata/resourceVersion").and_then(|text| text.as_str()?.parse().ok()).unwrap_or_default()
+}
+
+/// Reads a document from the server, past all faults.
+pub(crate) async fn get(cluster: &Cluster, path: &str) -> Value {
+    let Ok(request) = Request::get(path).body(Full::new(Bytes::new())) else { return Value::Null };
+    let Ok(response) = cluster.service.clone().call(request).await else { return Value::Null };
+    let body = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    serde_json::from_slice(&body).unwrap_or_default()
+}
+
+/// Creates an object as it is, past all faults.
+pub(crate) async fn create(cluster: &Cluster, object: &Value) -> Result<(), String> {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (version, kind, namespace) = (text("/apiVersion"), text("/kind"), text("/metadata/namespace"));
+    let root = if version.contains('/') { format!("/apis/{version}") } else { format!("/api/{version}") };
+    let resources = get(cluster, &root).await;
+    let mut resources = resources.get("resources").and_then(Value::as_array).into_iter().flatten();
+    let is_it = |resource: &&Value| {
+        let name = resource.get("name").and_then(Value::as_str).unwrap_or_default();
+        resource.get("kind").and_then(Value::as_str) == Some(kind) && !name.contains('/')
+    };
+    let resource =
+        resources.find(is_it).ok_or_else(|| format!("{version} {kind} is not served: add its definition"))?;
+    let plural = resource.get("name").and_then(Value::as_str).unwrap_or_default();
+    let path = match resource.get("namespaced").and_then(Value::as_bool) {
+        Some(true) if namespace.is_empty() => format!("{root}/namespaces/default/{plural}"),
+        Some(true) => format!("{root}/namespaces/{namespace}/{plural}"),
+        _ => format!("{root}/{plural}"),
+    };
+    cluster.world.note_request(ProcessId::HARNESS, Some(&format!("{root}/{plural}")));
+    let request = Request::post(path).body(Full::new(Bytes::from(object.to_string())));
+    let response = match request {
+        Ok(request) => cluster.service.clone().call(request).await.map_err(|error| error.to_string())?,
+        Err(error) => return Err(error.to_string()),
+    };
+    if response.status().is_success() {
+        return Ok(());
+    }
+    let body = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let status: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let message = status.get("message").and_then(Value::as_str).unwrap_or("refused");
+    Err(format!("{kind} {}: {message}", text("/metadata/name")))
+}
+
+/// The annotation that a rival writer changes.
+pub(crate) const RIVAL: &str = "sim.evenkeel.dev/rival";
+
+/// Changes the object of a request as another client would.
+async fn rival(cluster: &Cluster, path: &str) {
+    let path = path.strip_suffix("/status").or_else(|| path.strip_suffix("/scale")).unwrap_or(path);
+    let step = cluster.world.executor.steps();
+    let patch = serde_json::json!({"metadata": {"annotations": {RIVAL: step.to_string()}}}).to_string();
+    let request = Request::patch(path).header("content-type", "application/merge-patch+json");
+    if let Ok(request) = request.body(Full::new(Bytes::from(patch))) {
+        // Fails if the object does not exist: then there is no rival.
+        let _ = cluster.service.clone().call(request).await;
+    }
+}
+
+impl Subject {
+    fn of(request: &Request<Body>) -> Self {
+        let uri = request.uri();
+        let query = uri.query().unwrap_or_default();
+        let path: Vec<&str> = uri.path().split('/').filter(|part| !part.is_empty()).collect();
+        let rest = match path.as_slice() {
+            ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => rest,
+            all => all,
+        };
+        let prefix = path.len() - rest.len();
+        let (namespace, rest, depth) = match rest {
+            ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some(*namespace), rest, 2),
+            rest => (None, rest, 0),
+        };
+        let (resource, name) = (rest.first().copied().unwrap_or("/"), rest.get(1).copied());
+        let subresource = rest.get(2).map(|part| format!("/{part}")).unwrap_or_default();
+        let is_watch = query.split('&').any(|part| matches!(part, "watch=true" | "watch=1"));
+        let (verb, class) = match (request.method(), name) {
+            (&Method::GET, _) if is_watch => ("watch", RequestClass::Watch),
+            (&Method::GET, Some(_)) => ("get", RequestClass::Read),
+            (&Method::GET, None) if query.contains("continue=") => ("list", RequestClass::Page),
+            (&Method::GET, None) => ("list", RequestClass::Read),
+            (&Method::POST, None) => ("create", RequestClass::Write),
+            (&Method::POST, Some(_)) => ("create", RequestClass::Write),
+            (&Method::PUT, _) => ("update", RequestClass::NamedWrite),
+            (&Method::PATCH, _) => ("patch", RequestClass::NamedWrite),
+            (&Method::DELETE, Some(_)) => ("delete", RequestClass::NamedWrite),
+            _ => ("delete all", RequestClass::Write),
+        };
+        let object = match (namespace, name) {
+            (Some(namespace), Some(name)) => format!(" {namespace}/{name}"),
+            (None, Some(name)) => format!(" {name}"),
+            (Some(namespace), None) => format!(" in {namespace}"),
+            (None, None) => String::new(),
+        };
+        let is_write = matches!(class, RequestClass::Write | RequestClass::NamedWrite);
+        // The collection in all namespaces.
+        let mut collection: Vec<&str> = path.get(..prefix).unwrap_or_default().to_vec();
+        collection.push(path.get(prefix + depth).copied().unwrap_or_default());
+        let written = is_write.then(|| format!("/{}", collection.join("/")));
+        Subject { class, words: format!("{verb} {resource}{subresource}{object}"), written }
+    }
+}
+
+/// The body of a response whose pieces may be late.
+#[derive(Debug)]
+pub(crate) struct DelayedBody {
+    body: ServerBody,
+    /// Where delays are drawn, for watches.
+    late: Option<Cluster>,
+    held: Option<(Pin<Box<Sleep>>, Frame<Bytes>)>,
+}
+
+impl http_body::Body for DelayedBody {
+    type Data = Bytes;
+    type Error = Failure;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+        if let Some((timer, _)) = &mut self.held {
+            ready!(timer.as_mut().poll(cx));
+            return Poll::Ready(self.held.take().map(|(_, frame)| Ok(frame)));
+        }
+        let frame = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+            None => return Poll::Ready(None),
+            Some(Err(_)) => {
+                let broken = io::Error::new(io::ErrorKind::ConnectionReset, "connection reset");
+                return Poll::Ready(Some(Err(broken)));
+            }
+            Some(Ok(frame)) => frame,
+        };
+        let delay = self.late.as_ref().map_or(Duration::ZERO, |cluster| cluster.world.draw_latency());
+        if delay.is_zero() {
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        self.held = Some((Box::pin(sleep(delay)), frame));
+        self.poll_frame(cx)
+    }
+}

@@ -1,0 +1,381 @@
+//! One run of a scenario.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use evenkeel_apiserver::ApiServer;
+use evenkeel_base::task::{install, scheduled};
+use evenkeel_client::Client;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::decisions::{ChoiceSource, Decisions, Stream, Tape};
+use crate::executor::{Incarnation, ProcessId, SchedulePolicy};
+use crate::fault::Fault;
+use crate::logs;
+use crate::network::{Network, create, revision};
+use crate::scenario::{Process, Scenario, Workload};
+use crate::state::{ClusterState, difference};
+use crate::trace::Trace;
+use crate::world::{Cluster, FaultProfile, SimEnv, World, WritePoints};
+
+/// A run with more steps makes no progress.
+const STEP_LIMIT: u64 = 1_000_000;
+/// How long a replica is stuck after the restart of a process onto it.
+const STUCK: Duration = Duration::from_secs(60);
+/// How long processes may take to shut down.
+const SHUTDOWN: Duration = Duration::from_secs(60);
+
+/// A broken invariant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Failure {
+    /// The name of the invariant.
+    pub invariant: String,
+    /// What is wrong.
+    pub message: String,
+    /// The virtual time since the start.
+    pub at: Duration,
+    /// How many times a task had run.
+    pub step: u64,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.invariant, self.message)
+    }
+}
+
+/// What a run is to do.
+#[derive(Clone, Debug)]
+pub(crate) struct RunPlan<'a> {
+    pub(crate) choices: ChoiceSource,
+    pub(crate) has_faults: bool,
+    pub(crate) points: WritePoints,
+    /// The final state of the run without faults.
+    pub(crate) expected: Option<&'a BTreeMap<String, Vec<Value>>>,
+}
+
+/// The record of a run.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Run {
+    /// The first broken invariant, if any.
+    pub failure: Option<Failure>,
+    /// What happened.
+    pub trace: Trace,
+    /// How often each fault was injected.
+    pub faults: BTreeMap<Fault, u64>,
+    /// The simulated time.
+    pub simulated: Duration,
+    /// How many times a task has run.
+    pub steps: u64,
+    /// The number of requests.
+    pub requests: u64,
+    pub(crate) tape: Tape,
+    pub(crate) has_random_workload: bool,
+    pub(crate) state: ClusterState,
+    /// How many writes each process has sent.
+    pub(crate) writes: BTreeMap<ProcessId, u32>,
+}
+
+/// Runs a scenario once.
+#[expect(clippy::expect_used, reason = "a runtime without I/O and threads has nothing that can fail to start")]
+pub(crate) fn run(scenario: &Scenario, plan: &RunPlan<'_>) -> Run {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true).build().expect("a runtime of one thread");
+    runtime.block_on(simulate(scenario, plan))
+}
+
+async fn simulate(scenario: &Scenario, plan: &RunPlan<'_>) -> Run {
+    let mut decisions = Decisions::new(plan.choices.clone());
+    // The generator of the thread, which evenkeel and its users draw jitter from.
+    fastrand::seed(u64::from(decisions.uniform(Stream::Random, u32::MAX)));
+    let world = Arc::new(World::new(decisions, plan.points));
+    let _installed = install(world.executor.clone());
+    let _logs = logs::collect(&world);
+    let (result, mut finished) = watch::channel(None);
+    let director = Director { scenario: scenario.clone(), world: Arc::clone(&world), has_faults: plan.has_faults };
+    let expected = plan.expected.cloned();
+    drop(tokio::spawn(scheduled(async move {
+        let state = director.direct(expected).await;
+        result.send_replace(Some(state));
+    })));
+    let done = || finished.borrow().is_some() || world.executor.steps() > STEP_LIMIT;
+    world.executor.dispatch(done).await;
+    let state = finished.borrow_and_update().clone();
+    if state.is_none() {
+        world.fail("progress", format!("tasks have run {STEP_LIMIT} times: something never waits"));
+    }
+    let (simulated, steps) = (world.executor.now(), world.executor.steps());
+    let writes = scenario.process_ids().map(|process| (process, world.writes(process))).collect();
+    let recorded = world.finish();
+    Run {
+        failure: recorded.failure,
+        trace: recorded.trace,
+        faults: recorded.counts,
+        simulated,
+        steps,
+        requests: recorded.requests,
+        tape: recorded.tape,
+        has_random_workload: recorded.has_random_workload,
+        state: state.unwrap_or_default(),
+        writes,
+    }
+}
+
+/// Starts and breaks everything in a run.
+struct Director {
+    scenario: Scenario,
+    world: Arc<World>,
+    has_faults: bool,
+}
+
+const HARNESS: Incarnation = Incarnation { process: ProcessId::HARNESS, number: 1 };
+
+impl Director {
+    /// Runs the scenario from its first object to its last check. Returns the final state.
+    async fn direct(self, expected: Option<BTreeMap<String, Vec<Value>>>) -> ClusterState {
+        let (stop, stopped) = watch::channel(false);
+        let Some((server, cluster)) = self.set_up().await else { return ClusterState::default() };
+        self.draw_profile();
+        for (process, (name, _)) in self.scenario.process_ids().zip(&self.scenario.processes) {
+            self.world.add_process(process, name);
+            self.start(process, &cluster, &stopped);
+        }
+        self.world.set_rough(self.has_faults);
+        let stages = async {
+            self.rough(&cluster).await;
+            self.world.set_rough(false);
+            self.world.trace(None, "no more faults");
+            cluster.faults.freeze_replica(None);
+            self.scenario.process_ids().for_each(|process| self.world.executor.set_paused(process, false));
+            self.quiet(&cluster, expected.as_ref()).await;
+            self.shut_down(&stop).await;
+        };
+        let mut failed = self.world.failed.subscribe();
+        let failure = async { failed.wait_for(|failed| *failed).await.is_ok() };
+        tokio::select! {
+            biased;
+            _ = failure => {}
+            () = stages => {}
+            () = self.supervise(&cluster, &stopped) => {}
+        }
+        let state = ClusterState::read(&cluster).await;
+        drop(server);
+        state
+    }
+
+    /// Starts the server, with the definitions and first objects of the scenario.
+    async fn set_up(&self) -> Option<(ApiServer, Cluster)> {
+        let env = SimEnv { start: Instant::now(), random: AtomicU64::new(1) };
+        let server = ApiServer::builder().env(env).in_process_only().bootstrap(false).start().await;
+        let server = match server {
+            Ok(server) => server,
+            Err(error) => {
+                self.world.fail("set-up", error.to_string());
+                return None;
+            }
+        };
+        if let Err(error) = server.install_crds(self.scenario.definitions.iter().cloned()).await {
+            self.world.fail("set-up", error.to_string());
+            return None;
+        }
+        let mut cluster = Cluster {
+            world: Arc::clone(&self.world),
+            service: server.service(),
+            faults: server.faults().clone(),
+            always: Arc::from([]),
+            first_revision: 0,
+        };
+        for object in &self.scenario.objects {
+            if let Err(message) = create(&cluster, object).await {
+                self.world.fail("set-up", message);
+                return None;
+            }
+        }
+        cluster.first_revision = revision(&cluster).await;
+        cluster.always = self.scenario.always.clone().into();
+        Some((server, cluster))
+    }
+
+    fn client(&self, cluster: &Cluster, sender: Incarnation) -> Client {
+        Client::from_service(Network { cluster: cluster.clone(), sender })
+    }
+
+    /// Draws which faults this run may have, how often, and how tasks are scheduled.
+    fn draw_profile(&self) {
+        if !self.has_faults {
+            return;
+        }
+        let (profile, policy) = self.world.decide(|decisions| {
+            let mut pick = |bound| decisions.uniform(Stream::Profile, bound);
+            let enabled = self.scenario.faults.iter().copied().filter(|_| pick(2) == 1).collect();
+            let rate =
+                |choice: u32| [0, 5_000, 20_000, 60_000, 150_000].get(choice as usize).copied().unwrap_or_default();
+            let profile = FaultProfile { enabled, request_rate: rate(pick(5)), late_rate: rate(pick(4)) };
+            let processes = u32::try_from(self.scenario.processes.len()).unwrap_or_default();
+            let policy = match pick(5) {
+                0 => SchedulePolicy::Fifo,
+                1 => SchedulePolicy::Priorities { change_every: 20 },
+                2 => SchedulePolicy::Priorities { change_every: 200 },
+                3 => SchedulePolicy::Starve(ProcessId(pick(processes + 1))),
+                _ => SchedulePolicy::Random,
+            };
+            (profile, policy)
+        });
+        self.world.set_faults(profile);
+        self.world.executor.set_policy(policy);
+    }
+
+    /// Starts a life of a process.
+    fn start(&self, process: ProcessId, cluster: &Cluster, shutdown: &watch::Receiver<bool>) {
+        let Some((name, main)) = self.scenario.processes.get(process.0 as usize - 1) else { return };
+        let (name, main, world) = (Arc::clone(name), Arc::clone(main), Arc::clone(&self.world));
+        let (cluster, shutdown) = (cluster.clone(), shutdown.clone());
+        self.world.executor.start(process, |incarnation| async move {
+            let client = Client::from_service(Network { cluster, sender: incarnation });
+            world.trace(Some(incarnation), "starts");
+            let life = Process { name, incarnation, client, world: Arc::clone(&world), shutdown: shutdown.clone() };
+            let ended = main(life).await;
+            match &ended {
+                Ok(()) => world.trace(Some(incarnation), "ends"),
+                Err(error) => world.trace(Some(incarnation), format!("ends: {error}")),
+            }
+            if !*shutdown.borrow() {
+                world.order_crash(process);
+            }
+        });
+    }
+
+    /// Restarts processes that have crashed.
+    async fn supervise(&self, cluster: &Cluster, shutdown: &watch::Receiver<bool>) {
+        let mut orders = self.world.orders.subscribe();
+        orders.mark_changed();
+        while orders.changed().await.is_ok() {
+            for process in self.world.take_crash_orders() {
+                let delay = self.world.decide(|decisions| decisions.uniform(Stream::Event, 20));
+                sleep(Duration::from_secs(u64::from(1 + delay))).await;
+                if self.world.executor.life(process).is_none() {
+                    self.start(process, cluster, shutdown);
+                }
+            }
+            if self.world.points.stale.is_some() {
+                sleep(STUCK).await;
+                cluster.faults.freeze_replica(None);
+                self.world.trace(None, "the replica follows again");
+            }
+        }
+    }
+
+    /// The workload, and what happens to processes and to the server meanwhile.
+    async fn rough(&self, cluster: &Cluster) {
+        let workload = async {
+            let Some(workload) = &self.scenario.workload else { return };
+            let handle = Workload { client: self.client(cluster, HARNESS), world: Arc::clone(&self.world) };
+            if let Err(error) = workload(handle).await {
+                self.world.fail("workload", error.to_string());
+            }
+        };
+        let rough_end = async {
+            if self.has_faults {
+                let _ = timeout(self.scenario.settings.rough, self.incidents(cluster)).await;
+            }
+        };
+        tokio::join!(workload, rough_end);
+    }
+
+    /// What happens now and then to processes and to the server.
+    async fn incidents(&self, cluster: &Cluster) {
+        use Fault::{ClockJumps, Compaction, Crash, Pause, ServerRestarts, StaleReplica};
+        let kinds = [Compaction, ServerRestarts, StaleReplica, ClockJumps, Crash, Pause];
+        let kinds: Vec<Fault> = kinds.into_iter().filter(|kind| self.world.is_enabled(*kind)).collect();
+        let processes = u32::try_from(self.scenario.processes.len()).unwrap_or_default();
+        loop {
+            let pick = |bound| self.world.decide(|decisions| decisions.uniform(Stream::Event, bound));
+            sleep(Duration::from_secs(u64::from(1 + pick(60)))).await;
+            let bound = u32::try_from(kinds.len()).unwrap_or_default() + 1;
+            let Some(kind) = (pick(bound) as usize).checked_sub(1).and_then(|index| kinds.get(index)) else { continue };
+            let process = ProcessId(1 + pick(processes.max(1)));
+            let life = self.world.executor.life(process);
+            self.world.count(*kind);
+            match kind {
+                Compaction => {
+                    self.world.trace(None, "the server discards its history");
+                    cluster.faults.compact_now();
+                }
+                ServerRestarts => {
+                    self.world.trace(None, "the server restarts");
+                    cluster.faults.reset_history();
+                }
+                StaleReplica => {
+                    let stuck = Duration::from_secs(u64::from(1 + pick(60)));
+                    let at = revision(cluster).await;
+                    self.world.trace(None, format!("the replica is stuck for {stuck:?}"));
+                    cluster.faults.freeze_replica(Some(at));
+                    sleep(stuck).await;
+                    cluster.faults.freeze_replica(None);
+                    self.world.trace(None, "the replica follows again");
+                }
+                ClockJumps => {
+                    let by = i64::from(pick(172_800)) - 86_400;
+                    self.world.trace(life, format!("its clock jumps by {by} s"));
+                    self.world.executor.jump_clock(process, by.saturating_mul(1_000));
+                }
+                Crash if life.is_some() => {
+                    self.world.trace(life, "crashes");
+                    self.world.order_crash(process);
+                }
+                Pause => {
+                    let paused = Duration::from_millis(u64::from(1 + pick(60_000)));
+                    self.world.trace(life, format!("is paused for {paused:.1?}"));
+                    self.world.executor.set_paused(process, true);
+                    sleep(paused).await;
+                    self.world.executor.set_paused(process, false);
+                    self.world.trace(life, "continues");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Waits until the cluster has settled, and checks it.
+    async fn quiet(&self, cluster: &Cluster, expected: Option<&BTreeMap<String, Vec<Value>>>) {
+        sleep(self.scenario.settings.settle).await;
+        let state = ClusterState::read(cluster).await;
+        for (name, check) in &self.scenario.finally {
+            if let Err(message) = check(&state) {
+                self.world.fail(name, message);
+            }
+        }
+        if let Some(message) = expected.and_then(|expected| difference(expected, &state.comparable())) {
+            self.world.fail("same end as without faults", message);
+        }
+        self.world.expect_no_writes();
+        sleep(self.scenario.settings.stable).await;
+        let unrest = self.world.unrest();
+        if !unrest.is_empty() {
+            self.world.fail("stable", unrest.join("; "));
+        }
+    }
+
+    /// Asks all processes to shut down, and checks that nothing of them is left.
+    async fn shut_down(&self, stop: &watch::Sender<bool>) {
+        stop.send_replace(true);
+        let left = |process: &ProcessId| self.world.executor.task_count(*process) > 0;
+        let end = Instant::now() + SHUTDOWN;
+        while self.scenario.process_ids().any(|process| left(&process)) && Instant::now() < end {
+            sleep(Duration::from_secs(1)).await;
+        }
+        for (process, (name, _)) in self.scenario.process_ids().zip(&self.scenario.processes) {
+            let tasks = self.world.executor.task_count(process);
+            if tasks > 0 {
+                self.world.fail("stop means stop", format!("{name} has {tasks} tasks a minute after its shutdown"));
+            }
+        }
+    }
+}

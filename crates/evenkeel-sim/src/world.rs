@@ -1,0 +1,376 @@
+//! [`World`]: what all parts of one run share.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use evenkeel_apiserver::{Env, InProcess};
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::decisions::{Decisions, Stream, mix};
+use crate::executor::{EPOCH, Executor, Incarnation, ProcessId};
+use crate::fault::{Fault, RequestClass};
+use crate::run::Failure;
+use crate::scenario::Check;
+use crate::state::ClusterState;
+use crate::trace::Trace;
+
+/// How long a message takes at least.
+const LATENCY: Duration = Duration::from_millis(1);
+/// A process that writes more often in a run is in a loop.
+const WRITE_LIMIT: u32 = 500;
+
+/// A point at which a process crashes in a crash matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CrashPoint {
+    pub(crate) process: ProcessId,
+    /// The write, counted from 1 over all lives of the process.
+    pub(crate) write: u32,
+    pub(crate) phase: CrashPhase,
+}
+
+/// When a process crashes relative to one of its writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CrashPhase {
+    /// The write is not done.
+    BeforeCommit,
+    /// The write is done, and the process does not see the response.
+    BeforeResponse,
+    /// The process has the response, and does nothing after it.
+    AfterResponse,
+}
+
+/// A process that restarts onto a replica that is stuck at an old revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StaleRestart {
+    pub(crate) process: ProcessId,
+    /// The write after whose response the process restarts, counted from 1.
+    pub(crate) write: u32,
+    /// How many revisions of the run the replica lacks.
+    pub(crate) behind: u64,
+}
+
+/// How often requests fail in a run, and how.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FaultProfile {
+    pub(crate) enabled: BTreeSet<Fault>,
+    /// The probability of a fault of a request, in parts per million.
+    pub(crate) request_rate: u32,
+    /// The probability that a message is late, in parts per million.
+    pub(crate) late_rate: u32,
+}
+
+/// What happens to processes at their writes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WritePoints {
+    pub(crate) crash: Option<CrashPoint>,
+    pub(crate) stale: Option<StaleRestart>,
+}
+
+/// What the parts of a run share.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) executor: Arc<Executor>,
+    decisions: Arc<Mutex<Decisions>>,
+    state: Mutex<WorldState>,
+    /// Wakes the harness to crash or restart processes.
+    pub(crate) orders: watch::Sender<u64>,
+    /// Becomes true with the first broken invariant.
+    pub(crate) failed: watch::Sender<bool>,
+    pub(crate) points: WritePoints,
+}
+
+#[derive(Debug, Default)]
+struct WorldState {
+    trace: Trace,
+    faults: FaultProfile,
+    /// Faults are injected.
+    is_rough: bool,
+    counts: BTreeMap<Fault, u64>,
+    failure: Option<Failure>,
+    names: BTreeMap<ProcessId, Arc<str>>,
+    writes: BTreeMap<ProcessId, u32>,
+    /// The collections that were written to: their path in the API.
+    collections: BTreeSet<String>,
+    /// Writes while the cluster should be stable, by process.
+    counts_writes_as_unrest: bool,
+    unrest: Vec<String>,
+    crash_orders: Vec<ProcessId>,
+    requests: u64,
+    /// Who is where only one may be.
+    alone: Vec<(Arc<str>, Incarnation)>,
+}
+
+impl World {
+    pub(crate) fn new(decisions: Decisions, points: WritePoints) -> Self {
+        let decisions = Arc::new(Mutex::new(decisions));
+        let executor = Arc::new(Executor::new(Arc::clone(&decisions)));
+        let (orders, failed) = (watch::Sender::new(0), watch::Sender::new(false));
+        World { executor, decisions, state: Mutex::default(), orders, failed, points }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WorldState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a choice.
+    pub(crate) fn decide<T>(&self, choose: impl FnOnce(&mut Decisions) -> T) -> T {
+        choose(&mut self.decisions.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set_faults(&self, faults: FaultProfile) {
+        self.lock().faults = faults;
+    }
+
+    pub(crate) fn is_enabled(&self, fault: Fault) -> bool {
+        self.lock().faults.enabled.contains(&fault)
+    }
+
+    pub(crate) fn set_rough(&self, rough: bool) {
+        self.lock().is_rough = rough;
+    }
+
+    pub(crate) fn add_process(&self, process: ProcessId, name: &str) {
+        self.lock().names.insert(process, name.into());
+    }
+
+    /// Adds a line to the timeline.
+    pub(crate) fn trace(&self, incarnation: Option<Incarnation>, what: impl Into<String>) {
+        let now = self.executor.now();
+        let mut state = self.lock();
+        let process = incarnation.map_or_else(|| "cluster".to_owned(), |incarnation| state.name_of(incarnation));
+        state.trace.push(now, &process, what.into());
+    }
+
+    /// Adds a line to the timeline that does not decide whether two runs are equal.
+    pub(crate) fn note(&self, incarnation: Incarnation, what: String) {
+        let now = self.executor.now();
+        let mut state = self.lock();
+        let process = state.name_of(incarnation);
+        state.trace.note(now, &process, what);
+    }
+
+    /// Notes a broken invariant. The first one counts.
+    pub(crate) fn fail(&self, invariant: &str, message: impl Into<String>) {
+        let (at, steps) = (self.executor.now(), self.executor.steps());
+        let message = message.into();
+        self.trace(None, format!("invariant broken: {invariant}: {message}"));
+        let failure = Failure { invariant: invariant.to_owned(), message, at, step: steps };
+        self.lock().failure.get_or_insert(failure);
+        self.failed.send_replace(true);
+    }
+
+    /// Counts an injected fault.
+    pub(crate) fn count(&self, fault: Fault) {
+        *self.lock().counts.entry(fault).or_default() += 1;
+    }
+
+    /// Draws whether a request fails, and how.
+    pub(crate) fn draw_fault(&self, class: RequestClass) -> Option<Fault> {
+        let (candidates, rate): (Vec<Fault>, u32) = {
+            let state = self.lock();
+            if !state.is_rough {
+                return None;
+            }
+            let enabled = state.faults.enabled.iter().copied();
+            (enabled.filter(|fault| fault.is_of_request(class)).collect(), state.faults.request_rate)
+        };
+        // Watches are few, and most that can go wrong goes wrong with them.
+        let rate = if class == RequestClass::Watch { rate.saturating_mul(2) } else { rate };
+        let bound = u32::try_from(candidates.len()).unwrap_or_default() + 1;
+        let choice = self.decide(|decisions| decisions.rarely(Stream::Fault, bound, rate));
+        candidates.get((choice as usize).checked_sub(1)?).copied()
+    }
+
+    /// Draws how long a message takes: usually a few milliseconds, rarely seconds.
+    pub(crate) fn draw_latency(&self) -> Duration {
+        let late_rate = {
+            let state = self.lock();
+            if !state.is_rough {
+                return LATENCY;
+            }
+            state.faults.late_rate
+        };
+        let usual = self.decide(|decisions| decisions.uniform(Stream::Latency, 8));
+        let late = self.decide(|decisions| decisions.rarely(Stream::Latency, 4_000, late_rate));
+        LATENCY + Duration::from_millis(u64::from(usual + late))
+    }
+
+    /// Notes a request of a process to a collection. Returns the number of the write, if it is one.
+    pub(crate) fn note_request(&self, process: ProcessId, written: Option<&str>) -> Option<u32> {
+        let mut state = self.lock();
+        state.requests += 1;
+        let collection = written?;
+        if !state.collections.contains(collection) {
+            state.collections.insert(collection.to_owned());
+        }
+        if process == ProcessId::HARNESS {
+            return None;
+        }
+        if state.counts_writes_as_unrest && !is_heartbeat(collection) {
+            let name = state.names.get(&process).map_or("?", |name| name);
+            let line = format!("{name} writes to {collection}");
+            if state.unrest.len() < 10 {
+                state.unrest.push(line);
+            }
+        }
+        let writes = state.writes.entry(process).or_default();
+        *writes += 1;
+        let number = *writes;
+        drop(state);
+        if number == WRITE_LIMIT {
+            self.fail("stable", format!("{WRITE_LIMIT} writes of one process, the last one to {collection}"));
+        }
+        Some(number)
+    }
+
+    /// Counts writes of processes from now on: the cluster should be stable.
+    pub(crate) fn expect_no_writes(&self) {
+        self.lock().counts_writes_as_unrest = true;
+    }
+
+    pub(crate) fn unrest(&self) -> Vec<String> {
+        self.lock().unrest.clone()
+    }
+
+    /// Returns the collections that were written to.
+    pub(crate) fn collections(&self) -> BTreeSet<String> {
+        self.lock().collections.clone()
+    }
+
+    /// Returns how many writes a process has sent.
+    pub(crate) fn writes(&self, process: ProcessId) -> u32 {
+        self.lock().writes.get(&process).copied().unwrap_or_default()
+    }
+
+    /// Notes that a process is where only one may be.
+    pub(crate) fn enter_alone(&self, place: &Arc<str>, incarnation: Incarnation) {
+        self.lock().alone.push((Arc::clone(place), incarnation));
+        self.check_alone(place, incarnation);
+    }
+
+    pub(crate) fn leave_alone(&self, place: &Arc<str>, incarnation: Incarnation) {
+        self.lock().alone.retain(|entry| *entry != (Arc::clone(place), incarnation));
+    }
+
+    /// Fails the run if another process is at the same place. One that is paused does nothing there, so it does not count.
+    pub(crate) fn check_alone(&self, place: &Arc<str>, incarnation: Incarnation) {
+        let other = {
+            let state = self.lock();
+            let is_other = |(at, other): &&(Arc<str>, Incarnation)| {
+                at == place && other.process != incarnation.process && self.executor.is_running(*other)
+            };
+            state.alone.iter().find(is_other).map(|(_, other)| (state.name_of(incarnation), state.name_of(*other)))
+        };
+        if let Some((own, other)) = other {
+            self.fail(place, format!("{own} and {other} at the same time"));
+        }
+    }
+
+    /// Has the harness crash a process and restart it.
+    pub(crate) fn order_crash(&self, process: ProcessId) {
+        self.lock().crash_orders.push(process);
+        self.executor.crash(process);
+        self.orders.send_modify(|orders| *orders += 1);
+    }
+
+    pub(crate) fn take_crash_orders(&self) -> Vec<ProcessId> {
+        std::mem::take(&mut self.lock().crash_orders)
+    }
+
+    /// Ends the run: returns what it has recorded.
+    pub(crate) fn finish(&self) -> FinishedWorld {
+        let (tape, draws) = self.decide(|decisions| (decisions.taken().clone(), decisions.count(Stream::Workload)));
+        let mut state = self.lock();
+        FinishedWorld {
+            trace: std::mem::take(&mut state.trace),
+            failure: state.failure.take(),
+            counts: std::mem::take(&mut state.counts),
+            requests: state.requests,
+            tape,
+            has_random_workload: draws > 0,
+        }
+    }
+}
+
+impl WorldState {
+    fn name_of(&self, Incarnation { process, number }: Incarnation) -> String {
+        match (self.names.get(&process), number) {
+            (None, _) => "workload".to_owned(),
+            (Some(name), 1) => name.to_string(),
+            (Some(name), life) => format!("{name} (life {life})"),
+        }
+    }
+}
+
+/// What a run has recorded.
+pub(crate) struct FinishedWorld {
+    pub(crate) trace: Trace,
+    pub(crate) failure: Option<Failure>,
+    pub(crate) counts: BTreeMap<Fault, u64>,
+    pub(crate) requests: u64,
+    pub(crate) tape: crate::decisions::Tape,
+    pub(crate) has_random_workload: bool,
+}
+
+/// Returns whether objects of a collection are written although nothing has changed.
+fn is_heartbeat(collection: &str) -> bool {
+    collection.ends_with("/leases") || collection.ends_with("/events")
+}
+
+/// The time and the randomness of the server: virtual.
+#[derive(Debug)]
+pub(crate) struct SimEnv {
+    pub(crate) start: Instant,
+    pub(crate) random: std::sync::atomic::AtomicU64,
+}
+
+impl Env for SimEnv {
+    fn wall(&self) -> Timestamp {
+        let now = SignedDuration::try_from(EPOCH.saturating_add(self.start.elapsed())).unwrap_or_default();
+        Timestamp::UNIX_EPOCH.checked_add(now).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn random(&self) -> u64 {
+        mix(self.random.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+    }
+}
+
+/// A server, and the world that it is in.
+#[derive(Clone)]
+pub(crate) struct Cluster {
+    pub(crate) world: Arc<World>,
+    pub(crate) service: InProcess,
+    pub(crate) faults: evenkeel_apiserver::Faults,
+    /// Checked after every write.
+    pub(crate) always: Arc<[(Arc<str>, Check)]>,
+    /// The revision of the server when the processes start.
+    pub(crate) first_revision: u64,
+}
+
+impl Cluster {
+    /// Checks the invariants that always hold.
+    pub(crate) async fn check_always(&self) {
+        if self.always.is_empty() {
+            return;
+        }
+        let state = ClusterState::read(self).await;
+        for (name, check) in self.always.iter() {
+            if let Err(message) = check(&state) {
+                self.world.fail(name, message);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster").field("first_revision", &self.first_revision).finish_non_exhaustive()
+    }
+}
