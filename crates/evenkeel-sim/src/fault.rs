@@ -130,7 +130,7 @@ impl Fault {
 
     /// Returns whether the fault concerns a single request.
     pub(crate) fn is_of_request(self, request: RequestClass) -> bool {
-        use RequestClass::{Page, Read, Watch, Write};
+        use RequestClass::{NamedWrite, Page, Watch, Write};
         match self {
             Fault::WatchEnds
             | Fault::WatchBreaks
@@ -144,9 +144,11 @@ impl Fault {
             | Fault::NoBookmarks
             | Fault::WatchUnknown => request == Watch,
             Fault::PageExpires => request == Page,
-            Fault::TooManyRequests | Fault::ServerError | Fault::Refused | Fault::Slow | Fault::Hangs => true,
-            Fault::ResponseLost | Fault::WriteLost => matches!(request, Write | RequestClass::NamedWrite),
-            Fault::Rival => request == RequestClass::NamedWrite,
+            Fault::TooManyRequests | Fault::ServerError | Fault::Refused | Fault::Hangs => true,
+            // The events of a watch are late in any case.
+            Fault::Slow => request != Watch,
+            Fault::ResponseLost | Fault::WriteLost => matches!(request, Write | NamedWrite),
+            Fault::Rival => request == NamedWrite,
             Fault::Compaction
             | Fault::ServerRestarts
             | Fault::StaleReplica
@@ -154,9 +156,6 @@ impl Fault {
             | Fault::Crash
             | Fault::Pause => false,
         }
-        .then_some(())
-        .filter(|()| self != Fault::Slow || matches!(request, Read | Page | Write | RequestClass::NamedWrite))
-        .is_some()
     }
 }
 

@@ -178,7 +178,8 @@ impl World {
             (enabled.filter(|fault| fault.is_of_request(class)).collect(), state.faults.request_rate)
         };
         // Watches are few, and most that can go wrong goes wrong with them.
-        let rate = if class == RequestClass::Watch { rate.saturating_mul(2) } else { rate };
+        let is_watch = class == RequestClass::Watch;
+        let rate = if is_watch { rate.saturating_mul(4).clamp(100_000, 800_000) } else { rate };
         let bound = u32::try_from(candidates.len()).unwrap_or_default() + 1;
         let choice = self.decide(|decisions| decisions.rarely(Stream::Fault, bound, rate));
         candidates.get((choice as usize).checked_sub(1)?).copied()

@@ -380,11 +380,7 @@ impl Faults {
         drop(rules);
         for action in others {
             match (action, &self.shared.store) {
-                (Action::Refuse, _) => {
-                    if !self.shared.refusing.swap(true, Ordering::AcqRel) {
-                        self.wake_listeners();
-                    }
-                }
+                (Action::Refuse, _) if !self.shared.refusing.swap(true, Ordering::AcqRel) => self.wake_listeners(),
                 (Action::Compact, Some(store)) => store.compact_now(),
                 (Action::LagReplica { revisions }, Some(store)) => store.lag_replica(revisions),
                 (Action::ResetHistory, Some(store)) => store.reset_history(),
