@@ -8,6 +8,7 @@ use crate::checker::{self, Checked};
 use crate::cost::{CostEstimate, Estimator};
 use crate::error::EvalError;
 use crate::eval::Evaluator;
+use crate::patches;
 use crate::schema::{DeclType, ObjectDecl};
 use crate::source::{CompileError, Issue, Source};
 use crate::syntax;
@@ -23,6 +24,7 @@ const STORED_RELEASE: u32 = 37;
 pub struct Environment {
     variables: Vec<Variable>,
     objects: HashMap<String, Arc<ObjectDecl>>,
+    has_patch_types: bool,
     release: u32,
 }
 
@@ -36,7 +38,7 @@ struct Variable {
 
 impl Default for Environment {
     fn default() -> Self {
-        Environment { variables: Vec::new(), objects: HashMap::new(), release: STORED_RELEASE }
+        Environment { variables: Vec::new(), objects: HashMap::new(), has_patch_types: false, release: STORED_RELEASE }
     }
 }
 
@@ -90,6 +92,30 @@ impl Environment {
         self
     }
 
+    /// Declares what expressions build patches from: `JSONPatch`; `Object` and its parts, such as `Object.spec`, whose fields
+    /// may have any name; and `jsonpatch.escapeKey`.
+    ///
+    /// ```
+    /// use evenkeel_cel::{Environment, Value};
+    ///
+    /// let environment = Environment::new().with_patch_types();
+    /// let text = "Object{spec: Object.spec{replicas: 3}}";
+    /// let program = environment.compile(text)?.into_program();
+    /// let no_variables: [(&str, Value); 0] = [];
+    /// let made = program.evaluate(&no_variables[..], 1000).result?;
+    /// assert_eq!(made.to_json(), Some(serde_json::json!({"spec": {"replicas": 3}})));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_patch_types(mut self) -> Self {
+        self.has_patch_types = true;
+        self.with_object(patches::operation_type())
+    }
+
+    pub(crate) fn has_patch_types(&self) -> bool {
+        self.has_patch_types
+    }
+
     pub(crate) fn variable_type(&self, name: &str) -> Option<&Type> {
         self.find(name).map(|variable| &variable.of)
     }
@@ -107,7 +133,11 @@ impl Environment {
     }
 
     pub(crate) fn object(&self, name: &str) -> Option<Arc<ObjectDecl>> {
-        self.objects.get(name).cloned()
+        let declared = self.objects.get(name).cloned();
+        declared.or_else(|| {
+            let is_part = self.has_patch_types && patches::is_object_part(name);
+            is_part.then(|| Arc::new(ObjectDecl::open(name)))
+        })
     }
 
     pub(crate) fn release(&self) -> u32 {

@@ -52,7 +52,15 @@ pub(crate) fn same_keys(a: &Value<'_>, b: &Value<'_>, keys: &[String]) -> bool {
 }
 
 fn maps_equal(a: &Map<'_>, b: &Map<'_>) -> bool {
-    a.len() == b.len()
+    // Objects that expressions made are equal only to those of the same type.
+    let made = |map: &Map<'_>| matches!(map, Map::Object(..));
+    if let (Map::Object(a, _), Map::Object(b, _)) = (a, b)
+        && a != b
+    {
+        return false;
+    }
+    made(a) == made(b)
+        && a.len() == b.len()
         && a.entries().all(|(key, value)| b.get(&key.to_value()).is_some_and(|other| equal(&value, &other)))
 }
 

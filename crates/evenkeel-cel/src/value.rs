@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use crate::library::opaque::Opaque;
-use crate::schema::{DYN, DeclKind, DeclType, ListIdentity};
+use crate::schema::{DYN, DeclKind, DeclType, ListIdentity, ObjectDecl};
 use crate::time;
 use crate::types::Type;
 
@@ -240,6 +240,7 @@ impl<'a> Value<'a> {
                 DeclKind::Object(object) => Type::Object(Arc::clone(object)),
                 _ => Type::map(Type::Dyn, Type::Dyn),
             },
+            Value::Map(Map::Object(name, _)) => Type::Object(Arc::new(ObjectDecl::open(name))),
             Value::Map(_) => Type::map(Type::Dyn, Type::Dyn),
             Value::Type(_) => Type::Type(None),
             Value::Optional(_) => Type::optional(Type::Dyn),
