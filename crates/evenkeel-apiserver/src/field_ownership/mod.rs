@@ -9,6 +9,7 @@
 //! of a custom resource share their field names.
 
 mod apply;
+mod atomics;
 mod compare;
 mod conflict;
 mod entry;
@@ -26,8 +27,10 @@ use serde_json::{Map, Value};
 use crate::schema::{ListType, Schema};
 
 pub(crate) use apply::apply;
+pub(crate) use atomics::atomic_parts;
 use entry::{ManagedFieldsEntry, ManagerOperation};
 pub(crate) use intent::check as check_intent;
+pub(crate) use merge::merge_intent;
 use set::FieldSet;
 
 /// The properties of a schema that field ownership needs.

@@ -39,13 +39,15 @@ pub(crate) use namespaces::NamespaceHooks;
 pub(crate) use nodes::NodeHooks;
 pub(crate) use persistent_volumes::PersistentVolumeHooks;
 pub(crate) use pods::{BindingHooks, PodHooks};
-pub(crate) use policies::{PolicyBindingHooks, PolicyHooks};
+pub(crate) use policies::{
+    MUTATING_BINDING_HOOKS, MUTATING_POLICY_HOOKS, VALIDATING_BINDING_HOOKS, VALIDATING_POLICY_HOOKS,
+};
 pub(crate) use rbac::{ClusterRoleHooks, RoleBindingHooks, RoleHooks};
 pub(crate) use reviews::{SelfSubjectReviewHooks, TokenReviewHooks, user_info};
 pub(crate) use service_accounts::ServiceAccountHooks;
 pub(crate) use services::ServiceHooks;
 pub(crate) use unenforced::UnenforcedHooks;
-pub(crate) use webhook_configurations::WebhookConfigurationHooks;
+pub(crate) use webhook_configurations::{WebhookConfigurationHooks, environment_of_webhooks};
 
 use super::ApiEngine;
 use super::admission::AdmissionWrite;

@@ -1,6 +1,7 @@
 //! Admission webhooks.
 
 mod calls;
+mod conditions;
 mod configurations;
 mod functions;
 mod patches;

@@ -9,13 +9,12 @@ use evenkeel_cel::{
     Authorizer, Check, CompileError, Decision, DeclKind, DeclType, Environment, EvalError, ListIdentity, ObjectDecl,
     Program, Type, Value as CelValue, Variables,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::authorization::{AccessAttributes, AccessDecision, AccessTarget, ResourceAttributes};
 use crate::engine::ApiEngine;
-use crate::engine::admission::AdmissionWrite;
+use crate::engine::admission::reviewed::ReviewedWrite;
 use crate::http_types::User;
-use crate::registry::Resource;
 
 /// What one evaluation may cost.
 const EVALUATION_LIMIT: u64 = 1_000_000;
@@ -107,19 +106,35 @@ static NO_VARIABLES: LazyLock<DeclType> = LazyLock::new(|| object("kubernetes.va
 
 /// Returns the environment of expressions.
 pub(crate) fn environment(scope: ExpressionScope) -> Environment {
-    let mut environment = Environment::new()
-        .with_variable("object", Type::Dyn)
-        .with_variable("oldObject", Type::Dyn)
+    typed_environment(scope, None, None)
+}
+
+/// Returns the environment of expressions about objects and parameters of known types.
+pub(crate) fn typed_environment(
+    scope: ExpressionScope,
+    object: Option<DeclType>,
+    params: Option<DeclType>,
+) -> Environment {
+    let with = |environment: Environment, name: &str, decl: Option<DeclType>| match decl {
+        Some(decl) => environment.with_json(name, decl),
+        None => environment.with_variable(name, Type::Dyn),
+    };
+    let environment = with(Environment::new(), "object", object.clone());
+    let mut environment = with(environment, "oldObject", object)
         .with_json("request", REQUEST.clone())
-        .with_json("namespaceObject", NAMESPACE.clone())
-        .with_json("variables", NO_VARIABLES.clone());
+        .with_json("namespaceObject", NAMESPACE.clone());
     if scope.has_params {
-        environment = environment.with_variable("params", Type::Dyn);
+        environment = with(environment, "params", params);
     }
     if scope.has_authorizer {
         environment = environment.with_authorizer();
     }
     environment
+}
+
+/// Declares `variables` without any. Expressions of a policy without variables do not know the name.
+pub(crate) fn with_no_variables(environment: Environment) -> Environment {
+    environment.with_json("variables", NO_VARIABLES.clone())
 }
 
 /// Compiles the named expressions of a policy. Each may name those before it, as `variables.NAME`.
@@ -128,6 +143,9 @@ pub(crate) fn variables(
     list: &[Value],
 ) -> Result<(Environment, Vec<(String, Program)>), CompileError> {
     let mut programs = Vec::with_capacity(list.len());
+    if !list.is_empty() {
+        environment = with_no_variables(environment);
+    }
     for variable in list {
         let name = format!("variables.{}", variable.get("name").and_then(Value::as_str).unwrap_or_default());
         let compiled = environment.compile(variable.get("expression").and_then(Value::as_str).unwrap_or_default())?;
@@ -135,28 +153,6 @@ pub(crate) fn variables(
         programs.push((name, compiled.into_program()));
     }
     Ok((environment, programs))
-}
-
-/// Returns the `request` of a write, as an AdmissionReview has it.
-pub(crate) fn request_of(write: &AdmissionWrite<'_>, matched: &Resource) -> Value {
-    let (target, user) = (write.target, &write.request.user);
-    let kind =
-        |resource: &Resource| json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
-    let resource = |resource: &Resource| json!({"group": resource.group, "version": resource.version, "resource": resource.plural});
-    let subresource = target.scope.subresource().unwrap_or_default();
-    json!({
-        "kind": kind(matched),
-        "resource": resource(matched),
-        "subResource": subresource,
-        "requestKind": kind(target.resource),
-        "requestResource": resource(target.resource),
-        "requestSubResource": subresource,
-        "name": target.name,
-        "namespace": target.namespace.unwrap_or_default(),
-        "operation": write.operation.as_str(),
-        "userInfo": {"username": user.name, "uid": user.uid, "groups": user.groups, "extra": user.extra},
-        "dryRun": write.dry_run,
-    })
 }
 
 /// The authorizer of the server, asked by the user of the request.
@@ -207,12 +203,10 @@ pub(crate) fn authorizer<'e>(engine: &'e ApiEngine, user: &'e User) -> Check<'e>
 
 /// The values of variables during the evaluations of one policy, and what those may still cost.
 pub(crate) struct PolicyVariables<'a> {
-    pub(crate) object: &'a Value,
-    pub(crate) old: &'a Value,
-    pub(crate) request: &'a Value,
-    pub(crate) namespace: &'a Value,
-    pub(crate) params: &'a Value,
-    pub(crate) authorizer: Check<'a>,
+    reviewed: &'a ReviewedWrite,
+    namespace: &'a Value,
+    params: &'a Value,
+    authorizer: Check<'a>,
     named: &'a [(String, Program)],
     computed: RefCell<HashMap<&'a str, Result<CelValue<'a>, EvalError>>>,
     left: Cell<u64>,
@@ -227,25 +221,29 @@ pub(crate) enum ExpressionFault {
 }
 
 impl<'a> PolicyVariables<'a> {
+    /// Returns the values for a write, without a budget. `objects` are the namespace of the request and the parameters.
     pub(crate) fn new(
-        (object, old): (&'a Value, &'a Value),
-        request: &'a Value,
-        (namespace, params): (&'a Value, &'a Value),
+        reviewed: &'a ReviewedWrite,
+        objects: (&'a Value, &'a Value),
         authorizer: Check<'a>,
         named: &'a [(String, Program)],
-        budget: u64,
     ) -> Self {
+        let (namespace, params) = objects;
         PolicyVariables {
-            object,
-            old,
-            request,
+            reviewed,
             namespace,
             params,
             authorizer,
             named,
             computed: RefCell::default(),
-            left: Cell::new(budget),
+            left: Cell::new(0),
         }
+    }
+
+    /// Sets what all evaluations together may cost.
+    pub(crate) fn with_budget(mut self, budget: u64) -> Self {
+        self.left = Cell::new(budget);
+        self
     }
 
     /// Evaluates an expression within the budget.
@@ -267,13 +265,13 @@ impl<'a> PolicyVariables<'a> {
 impl<'a> Variables<'a> for PolicyVariables<'a> {
     fn value(&self, name: &str) -> Option<Result<CelValue<'a>, EvalError>> {
         Some(Ok(match name {
-            "object" => CelValue::from_any_json(self.object),
-            "oldObject" => CelValue::from_any_json(self.old),
-            "request" => CelValue::from_json(self.request, &REQUEST),
+            "object" => CelValue::from_any_json(&self.reviewed.object),
+            "oldObject" => CelValue::from_any_json(&self.reviewed.old),
+            "request" => CelValue::from_json(&self.reviewed.request, &REQUEST),
             "namespaceObject" => CelValue::from_json(self.namespace, &NAMESPACE),
             "params" => CelValue::from_any_json(self.params),
             "authorizer" => self.authorizer.clone().into_value(),
-            "authorizer.requestResource" => request_check(&self.authorizer, self.request).into_value(),
+            "authorizer.requestResource" => request_check(&self.authorizer, &self.reviewed.request).into_value(),
             name => {
                 let (name, program) = self.named.iter().find(|(known, _)| known == name)?;
                 if let Some(value) = self.computed.borrow().get(name.as_str()) {
