@@ -16,6 +16,7 @@ mod default_storage_class;
 mod default_tolerations;
 mod followed_table;
 mod limit_ranger;
+mod owner_references;
 mod pod_resources;
 mod pod_security;
 pub(crate) mod policies;
@@ -43,6 +44,7 @@ use self::default_storage_class::DefaultStorageClass;
 use self::default_tolerations::DefaultTolerationSeconds;
 use self::followed_table::FollowedTable;
 use self::limit_ranger::{Limit, LimitRange, LimitRanger};
+use self::owner_references::OwnerReferencesPermissionEnforcement;
 use self::pod_security::PodSecurity;
 use self::policies::{MutatingAdmissionPolicy, ValidatingAdmissionPolicy};
 use self::priority::{Priority, PriorityClass};
@@ -214,6 +216,7 @@ const PLUGINS: &[&dyn AdmissionPlugin] = &[
     &DefaultTolerationSeconds,
     &DefaultStorageClass,
     &StorageObjectInUseProtection,
+    &OwnerReferencesPermissionEnforcement,
     &PersistentVolumeClaimResize,
     &RuntimeClass,
     &CertificateApproval,
@@ -316,6 +319,19 @@ impl ApiEngine {
         dry_run: bool,
     ) -> Result<Vec<String>, RequestError> {
         let target = Target { scope: WriteScope::Whole { subresource }, ..target };
+        self.admit_unstored(operation, target, object, request, dry_run)
+    }
+
+    /// Lets the plugins change and refuse an object that is answered and not stored, such as a review. Returns the warnings
+    /// for the response.
+    pub(super) fn admit_unstored(
+        &self,
+        operation: Operation,
+        target: Target<'_>,
+        object: &mut Value,
+        request: &ApiRequest,
+        dry_run: bool,
+    ) -> Result<Vec<String>, RequestError> {
         let mut warnings = Vec::new();
         let write = AdmissionWrite { operation, target, old: None, request, dry_run };
         self.mutate_in_passes(&write, Some(object), &mut warnings)?;

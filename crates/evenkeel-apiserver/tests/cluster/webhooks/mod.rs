@@ -3,6 +3,7 @@
 mod calls;
 mod conditions;
 mod configurations;
+mod connections;
 mod functions;
 mod patches;
 mod reviews;
