@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
+use serde_json::Value as Json;
+
 use crate::schema::{DeclKind, DeclType, ObjectDecl};
 use crate::value::{Key, List, Map, Value};
 
@@ -81,6 +83,33 @@ impl Value<'_> {
         }
     }
 
+    /// Returns whether the value takes no more than about this many bytes as JSON. An expression makes values that share
+    /// parts, and are far larger as JSON than what they cost: ask before [`Value::to_json`] and
+    /// [`Value::misnamed_objects`].
+    pub fn fits_within(&self, bytes: usize) -> bool {
+        self.spend(&mut { bytes }).is_some()
+    }
+
+    /// Takes the size of the value from what is left. Ends when nothing is, so that it never takes longer than that.
+    fn spend(&self, left: &mut usize) -> Option<()> {
+        *left = left.checked_sub(1)?;
+        match self {
+            Value::String(text) => take(left, text.len()),
+            Value::Bytes(bytes) => take(left, bytes.len()),
+            Value::List(List::Json(items, _)) => items.iter().try_for_each(|item| spend_json(item, left)),
+            Value::List(List::Owned(items)) => items.iter().try_for_each(|item| item.spend(left)),
+            Value::Map(Map::Json(fields, _)) => spend_fields(fields, left),
+            Value::Map(Map::Owned(entries) | Map::Object(_, entries)) => entries.iter().try_for_each(|(key, value)| {
+                if let Key::String(key) = key {
+                    take(left, key.len())?;
+                }
+                value.spend(left)
+            }),
+            Value::Optional(Some(value)) => value.spend(left),
+            _ => Some(()),
+        }
+    }
+
     /// Returns a field of an object that an expression made.
     pub fn made_field(&self, name: &str) -> Option<Value<'_>> {
         match self {
@@ -96,6 +125,28 @@ impl Value<'_> {
             _ => None,
         }
     }
+}
+
+fn take(left: &mut usize, bytes: usize) -> Option<()> {
+    *left = left.checked_sub(bytes)?;
+    Some(())
+}
+
+fn spend_json(json: &Json, left: &mut usize) -> Option<()> {
+    take(left, 1)?;
+    match json {
+        Json::String(text) => take(left, text.len()),
+        Json::Array(items) => items.iter().try_for_each(|item| spend_json(item, left)),
+        Json::Object(fields) => spend_fields(fields, left),
+        _ => Some(()),
+    }
+}
+
+fn spend_fields(fields: &serde_json::Map<String, Json>, left: &mut usize) -> Option<()> {
+    fields.iter().try_for_each(|(key, value)| {
+        take(left, key.len())?;
+        spend_json(value, left)
+    })
 }
 
 #[cfg(test)]

@@ -69,3 +69,15 @@ fn other_environments_know_none_of_them() {
     assert!(fault(&plain, "jsonpatch.escapeKey('a')").contains("undeclared reference to"));
     assert!(fault(&environment(), "Objects{}").contains("undeclared reference to 'Objects'"));
 }
+
+#[test]
+fn values_that_share_parts_are_measured_as_json() {
+    let shared = evaluate("[{'a': 'xyz'}].map(a, [a, a]).map(a, [a, a]).map(a, [a, a]).map(a, [a, a])");
+    let size = shared.to_json().unwrap().to_string().len();
+    assert!(shared.fits_within(size) && !shared.fits_within(16 * 4));
+    let mut value = evaluate("['x']");
+    for _ in 0..64 {
+        value = Value::list(vec![value.clone(), value]);
+    }
+    assert!(!value.fits_within(1 << 20), "2^64 items are not counted one by one");
+}

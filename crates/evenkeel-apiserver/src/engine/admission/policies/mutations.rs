@@ -10,6 +10,7 @@ use super::environment::PolicyVariables;
 use crate::engine::admission::AdmissionWrite;
 use crate::engine::admission::reviewed::{ReviewedWrite, normalise, reviewed_schema};
 use crate::field_ownership;
+use crate::limits::MAX_OBJECT_BYTES;
 use crate::patch::{self, OperationError, PatchError};
 use crate::schema::json;
 
@@ -76,6 +77,11 @@ impl Mutation {
         variables: &PolicyVariables<'_>,
     ) -> Result<Option<Value>, MutationFault> {
         let made = variables.evaluate(&self.program).map_err(|fault| fault_text(&self.expression, &fault))?;
+        // Nothing larger could be stored.
+        if !made.fits_within(MAX_OBJECT_BYTES) {
+            let message = format!("the result of expression '{}' exceeds {MAX_OBJECT_BYTES} bytes", self.expression);
+            return Err(message.into());
+        }
         match self.kind {
             MutationKind::ApplyConfiguration => apply_configuration(write, reviewed, &made).map(Some),
             MutationKind::JsonPatch => apply_json_patch(write, reviewed, &made),
