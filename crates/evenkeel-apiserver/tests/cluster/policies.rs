@@ -431,3 +431,50 @@ async fn vap_013_all_kinds_of_the_rules_are_checked_and_wildcards_are_not() {
         "{status}"
     );
 }
+
+/// Returns this many variables; each has the expression that the function returns for the name of the one before.
+fn chain(count: usize, first: &str, next: impl Fn(&str) -> String) -> Value {
+    let start = json!({"name": "v0", "expression": first});
+    let rest =
+        (1..count).map(|at| json!({"name": format!("v{at}"), "expression": next(&format!("variables.v{}", at - 1))}));
+    std::iter::once(start).chain(rest).collect()
+}
+
+#[tokio::test]
+async fn vap_012_chains_of_variables_neither_overflow_nor_explode() {
+    let spec = json!({"variables": chain(1000, "1", |before| format!("{before} + 1")),
+                      "validations": [{"expression": "variables.v999 == 1000"}]});
+    let api = with_policy(spec, json!({})).await;
+    api.post(MAPS, &config_map("m", json!({}))).await.expect(201);
+
+    for next in ["[dyn(A), dyn(A)]", "[dyn(A)]"] {
+        let spec = json!({"variables": chain(900, "[dyn('x')]", |before| next.replace('A', before)),
+                          "validations": [{"expression": "variables.v899 == variables.v899"}]});
+        let api = with_policy(spec, json!({})).await;
+        assert_eq!(
+            denial(&api.post(MAPS, &config_map("m", json!({}))).await),
+            "expression 'variables.v899 == variables.v899' resulted in error: the value of the variable is too large"
+        );
+    }
+    let spec = json!({"variables": chain(1001, "1", str::to_owned), "validations": [{"expression": "true"}]});
+    let response = Api::start().await.post(POLICIES, &policy("p", spec)).await;
+    assert!(response.refusal(422, "Invalid").ends_with("spec.variables: Too many: 1001: must have at most 1000 items"));
+}
+
+#[tokio::test]
+async fn vap_004_variables_are_evaluated_when_they_are_needed() {
+    let variables = chain(20, "object.data.missing == 'x'", |before| format!("has(object.data.use) && {before}"));
+    let spec = json!({"variables": variables, "validations": [{"expression": "!variables.v3"}, {"expression": "!variables.v19"}]});
+    let api = with_policy(spec, json!({})).await;
+    api.post(MAPS, &config_map("m", json!({"a": "b"}))).await.expect(201);
+    assert!(denial(&api.post(MAPS, &config_map("n", json!({"use": "b"}))).await).ends_with("no such key: missing"));
+}
+
+#[tokio::test]
+async fn vap_012_deep_expressions_of_variables_fit_the_stack() {
+    let deep = |inner: &str| format!("{}dyn({inner}){}", "[".repeat(115), "][0]".repeat(115));
+    let spec = json!({"variables": chain(50, &deep("1"), |before| deep(before)),
+                      "validations": [{"expression": format!("{} == 1", deep("variables.v49"))}]});
+    let api = with_policy(spec, json!({})).await;
+    api.post(MAPS, &config_map("m", json!({}))).await.expect(201);
+}

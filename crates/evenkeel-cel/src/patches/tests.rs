@@ -80,4 +80,6 @@ fn values_that_share_parts_are_measured_as_json() {
         value = Value::list(vec![value.clone(), value]);
     }
     assert!(!value.fits_within(1 << 20), "2^64 items are not counted one by one");
+    assert!(!value.is_bounded(1 << 20, 1000) && !value.is_bounded(usize::MAX, 60));
+    assert!(shared.is_bounded(1000, 8));
 }

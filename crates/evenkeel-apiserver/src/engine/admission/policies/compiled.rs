@@ -1,11 +1,11 @@
 //! Policies and bindings in compiled form, one per version of the object.
 
-use evenkeel_cel::{CompileError, Environment, Program};
+use evenkeel_cel::{CompileError, Environment};
 use evenkeel_core::LabelSelector;
 use serde_json::Value;
 
 use super::conditions::MatchConditions;
-use super::environment::{ExpressionScope, environment, variables};
+use super::environment::{ExpressionScope, NamedExpressions, environment};
 use crate::engine::admission::rules::AdmissionRules;
 use crate::store::Record;
 
@@ -25,7 +25,7 @@ pub(crate) struct CompiledPolicy<E> {
 #[derive(Debug)]
 pub(super) struct PolicyExpressions<E> {
     pub(super) conditions: MatchConditions,
-    pub(super) variables: Vec<(String, Program)>,
+    pub(super) variables: NamedExpressions,
     pub(super) own: E,
 }
 
@@ -82,7 +82,7 @@ impl<E: OwnExpressions> PolicyExpressions<E> {
     fn compile(spec: &Value) -> Result<Self, CompileError> {
         let plain = environment(ExpressionScope { has_params: has_params(spec), has_authorizer: true });
         let conditions = MatchConditions::compile(&plain, list(spec, "matchConditions"))?;
-        let (whole, variables) = variables(plain, list(spec, "variables"))?;
+        let (whole, variables) = NamedExpressions::compile(plain, list(spec, "variables"))?;
         Ok(PolicyExpressions { conditions, variables, own: E::compile(spec, &whole)? })
     }
 }

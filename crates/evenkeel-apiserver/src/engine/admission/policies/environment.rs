@@ -1,7 +1,7 @@
 //! What expressions of policies and of match conditions see (VAP-004): the types of variables, and their values.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
@@ -18,6 +18,13 @@ use crate::http_types::User;
 
 /// What one evaluation may cost.
 const EVALUATION_LIMIT: u64 = 1_000_000;
+
+/// The height of expressions that may be evaluated on the stack, each for the one before. It is that of the tallest single one.
+const MAX_HEIGHT: usize = 250;
+
+/// The most parts of the value of a named expression, and their depth. A chain of variables doubles its value with every link.
+const MAX_PARTS: usize = 1 << 20;
+const MAX_DEPTH: usize = 256;
 
 /// Which variables an expression may name beside `object`, `oldObject`, `request` and `namespaceObject`.
 #[derive(Clone, Copy, Debug)]
@@ -137,22 +144,59 @@ pub(crate) fn with_no_variables(environment: Environment) -> Environment {
     environment.with_json("variables", NO_VARIABLES.clone())
 }
 
-/// Compiles the named expressions of a policy. Each may name those before it, as `variables.NAME`.
-pub(crate) fn variables(
-    mut environment: Environment,
-    list: &[Value],
-) -> Result<(Environment, Vec<(String, Program)>), CompileError> {
-    let mut programs = Vec::with_capacity(list.len());
-    if !list.is_empty() {
-        environment = with_no_variables(environment);
+/// The named expressions of a policy, in their order. Each may ask for those before it.
+#[derive(Debug, Default)]
+pub(crate) struct NamedExpressions {
+    programs: Vec<Program>,
+    /// Positions by name, as `variables.NAME`.
+    positions: HashMap<String, usize>,
+    /// The positions that each asks for itself.
+    needs: Vec<Vec<usize>>,
+    /// The height of each with the tallest chain that it asks for.
+    heights: Vec<usize>,
+    tallest: usize,
+}
+
+impl NamedExpressions {
+    /// Compiles the expressions, and declares them.
+    pub(crate) fn compile(mut environment: Environment, list: &[Value]) -> Result<(Environment, Self), CompileError> {
+        let mut named = NamedExpressions::default();
+        if !list.is_empty() {
+            environment = with_no_variables(environment);
+        }
+        for (position, variable) in list.iter().enumerate() {
+            let name = format!("variables.{}", variable.get("name").and_then(Value::as_str).unwrap_or_default());
+            let expression = variable.get("expression").and_then(Value::as_str).unwrap_or_default();
+            let compiled = environment.compile(expression)?;
+            environment = environment.with_variable(&name, compiled.result_type().clone());
+            let program = compiled.into_program();
+            let needs = named.needs_of(&program);
+            let below = needs.iter().filter_map(|need| named.heights.get(*need)).max().copied().unwrap_or(0);
+            let height = program.height().saturating_add(below);
+            named.tallest = named.tallest.max(height);
+            named.heights.push(height);
+            named.needs.push(needs);
+            named.programs.push(program);
+            named.positions.insert(name, position);
+        }
+        Ok((environment, named))
     }
-    for variable in list {
-        let name = format!("variables.{}", variable.get("name").and_then(Value::as_str).unwrap_or_default());
-        let compiled = environment.compile(variable.get("expression").and_then(Value::as_str).unwrap_or_default())?;
-        environment = environment.with_variable(&name, compiled.result_type().clone());
-        programs.push((name, compiled.into_program()));
+
+    /// Returns the positions that an expression asks for.
+    fn needs_of(&self, program: &Program) -> Vec<usize> {
+        program.variables().into_iter().filter_map(|name| self.positions.get(name).copied()).collect()
     }
-    Ok((environment, programs))
+
+    /// Returns the positions that an expression needs, itself or through others, in their order.
+    fn all_needs(&self, program: &Program) -> BTreeSet<usize> {
+        let mut open = self.needs_of(program);
+        let mut found: BTreeSet<usize> = open.iter().copied().collect();
+        while let Some(next) = open.pop() {
+            let needs = self.needs.get(next).into_iter().flatten();
+            open.extend(needs.copied().filter(|need| found.insert(*need)));
+        }
+        found
+    }
 }
 
 /// The authorizer of the server, asked by the user of the request.
@@ -207,8 +251,8 @@ pub(crate) struct PolicyVariables<'a> {
     namespace: &'a Value,
     params: &'a Value,
     authorizer: Check<'a>,
-    named: &'a [(String, Program)],
-    computed: RefCell<HashMap<&'a str, Result<CelValue<'a>, EvalError>>>,
+    named: &'a NamedExpressions,
+    computed: RefCell<HashMap<usize, Result<CelValue<'a>, EvalError>>>,
     left: Cell<u64>,
 }
 
@@ -226,7 +270,7 @@ impl<'a> PolicyVariables<'a> {
         reviewed: &'a ReviewedWrite,
         objects: (&'a Value, &'a Value),
         authorizer: Check<'a>,
-        named: &'a [(String, Program)],
+        named: &'a NamedExpressions,
     ) -> Self {
         let (namespace, params) = objects;
         PolicyVariables {
@@ -248,11 +292,42 @@ impl<'a> PolicyVariables<'a> {
 
     /// Evaluates an expression within the budget.
     pub(crate) fn evaluate(&self, program: &Program) -> Result<CelValue<'a>, ExpressionFault> {
+        self.prepare(program);
         let evaluation = program.evaluate(self, EVALUATION_LIMIT);
         if !self.charge(evaluation.cost) {
             return Err(ExpressionFault::BudgetSpent);
         }
         evaluation.result.map_err(ExpressionFault::Failed)
+    }
+
+    /// Evaluates the named expressions that another one needs, in order, if the stack would grow with their chain. Others are
+    /// evaluated when they are asked for.
+    fn prepare(&self, program: &Program) {
+        if self.named.tallest.saturating_add(program.height()) <= MAX_HEIGHT {
+            return;
+        }
+        for need in self.named.all_needs(program) {
+            // An error counts where the value is used.
+            drop(self.named_value(need));
+        }
+    }
+
+    /// Returns the value of a named expression, which is evaluated once.
+    fn named_value(&self, position: usize) -> Result<CelValue<'a>, EvalError> {
+        if let Some(value) = self.computed.borrow().get(&position) {
+            return value.clone();
+        }
+        let Some(program) = self.named.programs.get(position) else { return Err(EvalError::CostLimit) };
+        let evaluation = program.evaluate(self, EVALUATION_LIMIT);
+        let result = match evaluation.result {
+            _ if !self.charge(evaluation.cost) => Err(EvalError::CostLimit),
+            Ok(value) if !value.is_bounded(MAX_PARTS, MAX_DEPTH) => {
+                Err(EvalError::Failed("the value of the variable is too large".into()))
+            }
+            result => result,
+        };
+        self.computed.borrow_mut().insert(position, result.clone());
+        result
     }
 
     fn charge(&self, cost: u64) -> bool {
@@ -272,16 +347,7 @@ impl<'a> Variables<'a> for PolicyVariables<'a> {
             "params" => CelValue::from_any_json(self.params),
             "authorizer" => self.authorizer.clone().into_value(),
             "authorizer.requestResource" => request_check(&self.authorizer, &self.reviewed.request).into_value(),
-            name => {
-                let (name, program) = self.named.iter().find(|(known, _)| known == name)?;
-                if let Some(value) = self.computed.borrow().get(name.as_str()) {
-                    return Some(value.clone());
-                }
-                let evaluation = program.evaluate(self, EVALUATION_LIMIT);
-                let result = if self.charge(evaluation.cost) { evaluation.result } else { Err(EvalError::CostLimit) };
-                self.computed.borrow_mut().insert(name, result.clone());
-                return Some(result);
-            }
+            name => return self.named.positions.get(name).map(|position| self.named_value(*position)),
         }))
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::compiled::{OwnExpressions, PolicyExpressions, has_params, list, text};
 use super::conditions::{CONDITIONS_BUDGET, fault_text};
-use super::environment::{ExpressionFault, ExpressionScope, PolicyVariables, environment, variables};
+use super::environment::{ExpressionFault, ExpressionScope, NamedExpressions, PolicyVariables, environment};
 
 /// What all validations of a binding may cost, and what all its annotations may.
 const VALIDATIONS_BUDGET: u64 = 10_000_000;
@@ -68,7 +68,8 @@ impl OwnExpressions for Validations {
     fn compile(spec: &Value, whole: &Environment) -> Result<Self, CompileError> {
         // Messages do not see the authorizer. Variables that do are not usable in them.
         let messages = environment(ExpressionScope { has_params: has_params(spec), has_authorizer: false });
-        let messages = variables(messages, list(spec, "variables")).map_or(whole.clone(), |(messages, _)| messages);
+        let messages = NamedExpressions::compile(messages, list(spec, "variables"));
+        let messages = messages.map_or(whole.clone(), |(messages, _)| messages);
         let mut validations = Vec::new();
         for validation in list(spec, "validations") {
             let expression = text(validation, "expression");

@@ -17,7 +17,7 @@ use self::configuration::{Webhook, WebhookKind, Webhooks};
 use self::metrics::{RejectionCause, ReviewLabels};
 pub(crate) use self::metrics::{WebhookCounts, WebhookMetrics};
 use super::policies::conditions::CONDITIONS_BUDGET;
-use super::policies::environment::{PolicyVariables, authorizer};
+use super::policies::environment::{NamedExpressions, PolicyVariables, authorizer};
 use super::reviewed::{ReviewedWrite, mutate_as_reviewed, normalise, review_request, validate_as_reviewed};
 use super::{AdmissionPlugin, AdmissionWrite, MutationPass, Operation};
 use crate::engine::ApiEngine;
@@ -257,7 +257,8 @@ impl ApiEngine {
             Ok(conditions) => {
                 let reviewed = ReviewedWrite::new(self, write, object, resource)?;
                 let authorizer = authorizer(self, &write.request.user);
-                let variables = PolicyVariables::new(&reviewed, (&Value::Null, &Value::Null), authorizer, &[]);
+                let named = NamedExpressions::default();
+                let variables = PolicyVariables::new(&reviewed, (&Value::Null, &Value::Null), authorizer, &named);
                 conditions.hold(&variables.with_budget(CONDITIONS_BUDGET))
             }
             Err(error) => Err(error.to_string()),

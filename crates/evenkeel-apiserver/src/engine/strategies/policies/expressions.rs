@@ -13,6 +13,9 @@ use crate::meta::{qualified_name, refuse};
 /// How many match conditions a policy or webhook may have.
 const MAX_CONDITIONS: usize = 64;
 
+/// How many variables a policy may have. Upstream has no limit; each is looked up among the others when it is compiled.
+const MAX_VARIABLES: usize = 1000;
+
 /// Compiles the expressions of one object.
 pub(in crate::engine::strategies) struct ExpressionCheck<'a> {
     /// What the next expression may name.
@@ -102,8 +105,11 @@ impl<'a> ExpressionCheck<'a> {
         if !variables.is_empty() {
             self.environment = with_no_variables(self.environment.clone());
         }
+        if variables.len() > MAX_VARIABLES {
+            self.errors.push(FieldError::too_many("spec.variables", variables.len(), MAX_VARIABLES as u64));
+        }
         let mut declared = Vec::new();
-        for (index, variable) in variables.iter().enumerate() {
+        for (index, variable) in variables.iter().take(MAX_VARIABLES).enumerate() {
             let place = format!("spec.variables[{index}]");
             let (name, expression) = (text(variable, "name"), text(variable, "expression"));
             if name.trim().is_empty() {
@@ -117,12 +123,15 @@ impl<'a> ExpressionCheck<'a> {
                 self.errors.push(FieldError::required(place, "expression is not specified"));
                 continue;
             }
-            let environment = self.environment.clone();
-            if let Some(of) = self.compile(&environment, expression, place, &[]) {
-                let name = format!("variables.{name}");
-                self.environment = environment.with_variable(&name, of.clone());
-                declared.push((name, of));
-            }
+            let environment = std::mem::take(&mut self.environment);
+            self.environment = match self.compile(&environment, expression, place, &[]) {
+                Some(of) => {
+                    let name = format!("variables.{name}");
+                    declared.push((name.clone(), of.clone()));
+                    environment.with_variable(&name, of)
+                }
+                None => environment,
+            };
         }
         declared
     }
