@@ -12,7 +12,7 @@ use crate::engine::subresources::scale::{SCALE, ScaleFields};
 use crate::engine::verbs::update::restrict_to_scope;
 use crate::engine::{ApiEngine, decode, object};
 use crate::query::Query;
-use crate::registry::Resource;
+use crate::registry::{Resource, Subresource};
 use crate::schema::Schema;
 
 const SCALE_SUBRESOURCE: &str = "scale";
@@ -186,20 +186,27 @@ pub(super) fn validate_as_reviewed(
 /// Returns whether the objects of a write are not of the kind of its resource, such as a Scale or a Binding. They have one
 /// version.
 fn is_own_kind(write: &AdmissionWrite<'_>) -> bool {
+    own_kind(write).is_some()
+}
+
+/// Returns the subresource of a write whose objects have a kind of their own.
+fn own_kind<'w>(write: &AdmissionWrite<'w>) -> Option<&'w Subresource> {
     let resource = write.target.resource;
     let own = write.target.scope.subresource().and_then(|name| resource.subresource(name));
-    own.is_some_and(|own| !own.response_kind.is_empty() && own.response_kind != resource.kind)
+    own.filter(|own| !own.response_kind.is_empty() && own.response_kind != resource.kind)
 }
 
 /// Returns the schema of the objects in a review; `None` if they have none.
 pub(super) fn reviewed_schema<'r>(write: &AdmissionWrite<'_>, resource: &'r Resource) -> Option<&'r Schema> {
-    if write.target.scope.subresource() == Some(SCALE_SUBRESOURCE) {
-        return Schema::builtin(SCALE);
+    match own_kind(write) {
+        Some(own) => {
+            // The first segment of a group's name is that of its package.
+            let package = own.response_group.split('.').next().filter(|package| !package.is_empty());
+            let (package, version) = (package.unwrap_or("core"), &own.response_version);
+            Schema::builtin(&format!("io.k8s.api.{package}.{version}.{}", own.response_kind))
+        }
+        None => resource.schema(),
     }
-    if is_own_kind(write) {
-        return None;
-    }
-    resource.schema()
 }
 
 /// Decodes and defaults the result of a patch like what a user sends (AWH-009). Returns the unknown fields, which it has

@@ -91,3 +91,55 @@ async fn vap_014_webhooks_see_reviews_of_permissions_before_1_37() {
         assert_eq!((answer["status"]["allowed"].as_bool(), reviews.count()), (Some(true), seen));
     }
 }
+
+/// Adds a mutating policy with one mutation of a subresource of pods.
+async fn add_policy(api: &Api, name: &str, subresource: &str, mutation: Value) {
+    let admission = "/apis/admissionregistration.k8s.io/v1";
+    let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": [subresource]}]);
+    let spec =
+        json!({"reinvocationPolicy": "Never", "matchConstraints": {"resourceRules": rules}, "mutations": [mutation]});
+    let policy = json!({"metadata": {"name": name}, "spec": spec});
+    api.post(&format!("{admission}/mutatingadmissionpolicies"), &policy).await.expect(201);
+    let binding = json!({"metadata": {"name": name}, "spec": {"policyName": name}});
+    api.post(&format!("{admission}/mutatingadmissionpolicybindings"), &binding).await.expect(201);
+}
+
+#[tokio::test]
+async fn mup_006_connections_are_matched_and_their_options_changed() {
+    let deny = |_: &AdmissionReview| AdmissionVerdict::deny("no sessions");
+    let (builder, reviews) = recording(builder().exec(succeed), connections("v.example.com", false), deny);
+    let api = Api::with(builder).await;
+    api.post(PODS, &pod("web")).await.expect(201);
+    let expression = "[JSONPatch{op: 'replace', path: '/container', value: 'main'}]";
+    add_policy(&api, "p", "pods/exec", json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}))
+        .await;
+    let exec = format!("{PODS}/web/exec?container=side&command=ls&stdout=true");
+    api.post(&exec, &json!({})).await.refusal(403, "Forbidden");
+    assert_eq!(reviews.take()[0]["object"]["container"], "main");
+    let applies =
+        |expression: &str| json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}});
+    add_policy(&api, "q", "pods/exec", applies("Object{container: 'main'}")).await;
+    assert!(api.post(&exec, &json!({})).await.refusal(403, "Invalid").ends_with(
+        "error applying patch: failed to convert patch object to typed object: no corresponding type for /v1, \
+         Kind=PodExecOptions"
+    ));
+}
+
+#[tokio::test]
+async fn mup_002_a_binding_is_changed_by_its_schema() {
+    let api = Api::with(builder()).await;
+    api.post(PODS, &pod("web")).await.expect(201);
+    let expression = "Object{target: Object.target{name: 'two'}}";
+    let mutation = json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}});
+    add_policy(&api, "p", "pods/binding", mutation).await;
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "web"}, "target": {"kind": "Node", "name": "one"}});
+    let bound = api.post(&format!("{PODS}/web/binding"), &binding).await;
+    // ObjectReference is atomic.
+    assert!(bound.refusal(403, "Invalid").ends_with("may not mutate atomic arrays, maps or structs: .target"));
+    let expression = "Object{metadata: Object.metadata{labels: {'a': 'b'}}}";
+    let mutation = json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}});
+    let policies = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies";
+    api.patch(&format!("{policies}/p"), &json!({"spec": {"mutations": [mutation]}})).await.expect(200);
+    api.post(&format!("{PODS}/web/binding"), &binding).await.expect(201);
+    assert_eq!(api.get(&format!("{PODS}/web")).await.expect(200)["metadata"]["labels"]["a"], "b");
+}

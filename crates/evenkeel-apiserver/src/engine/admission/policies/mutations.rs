@@ -117,7 +117,8 @@ fn apply_configuration(
     let untyped = |why: String| failed(format!("failed to convert patch object to typed object: {why}"));
     let Some(schema) = reviewed_schema(write, &reviewed.resource) else {
         let text = |key: &str| intent.get(key).and_then(Value::as_str).unwrap_or_default();
-        return Err(untyped(format!("no corresponding type for {}, Kind={}", text("apiVersion"), text("kind"))));
+        let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+        return Err(untyped(format!("no corresponding type for {group}/{version}, Kind={}", text("kind"))));
     };
     field_ownership::check_intent(&intent, schema).map_err(untyped)?;
     let atomics = field_ownership::atomic_parts(&intent, schema);
