@@ -78,6 +78,32 @@ pub(crate) fn respond(
     }
 }
 
+/// Serves `/evenkeel/contract`: the emulated release, and the admission plugins in their order (ADM-002).
+pub(crate) fn contract_reply(
+    version: ServerVersion,
+    plugins: impl Iterator<Item = (&'static str, bool)>,
+) -> http::Response<Body> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Contract {
+        git_version: String,
+        admission_plugins: Vec<Plugin>,
+    }
+    #[derive(Serialize)]
+    struct Plugin {
+        name: &'static str,
+        enabled: bool,
+    }
+    json_reply(to_bytes(&Contract {
+        git_version: git_version(version),
+        admission_plugins: plugins.map(|(name, enabled)| Plugin { name, enabled }).collect(),
+    }))
+}
+
+fn git_version(version: ServerVersion) -> String {
+    format!("v1.{}.0+evenkeel", version.minor())
+}
+
 /// Serves `/version` (DIS-10).
 pub(crate) fn version_reply(version: ServerVersion) -> http::Response<Body> {
     let minor = version.minor().to_string();
@@ -88,7 +114,7 @@ pub(crate) fn version_reply(version: ServerVersion) -> http::Response<Body> {
         emulation_minor: &minor,
         min_compatibility_major: "1",
         min_compatibility_minor: &(version.minor() - 1).to_string(),
-        git_version: &format!("v1.{minor}.0+evenkeel"),
+        git_version: &git_version(version),
         git_commit: "",
         git_tree_state: "clean",
         build_date: "1970-01-01T00:00:00Z",

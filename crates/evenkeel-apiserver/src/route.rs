@@ -26,6 +26,8 @@ pub(crate) enum Route {
     Issuer(IssuerDocument),
     /// `/version`.
     Version,
+    /// `/evenkeel/contract`: what this server does.
+    Contract,
     /// `/healthz`, `/livez` or `/readyz`, or one check of theirs.
     Health(Health),
     /// Objects.
@@ -219,6 +221,7 @@ pub(crate) fn route(registry: &Registry, method: &Method, path: &str, query: &Qu
         (".well-known", ["openid-configuration"]) => Route::Issuer(IssuerDocument::Configuration),
         ("openid", ["v1", "jwks"]) => Route::Issuer(IssuerDocument::KeySet),
         ("version", []) => Route::Version,
+        ("evenkeel", ["contract"]) => Route::Contract,
         ("healthz" | "livez" | "readyz", check) => {
             let check = match check {
                 [] => None,

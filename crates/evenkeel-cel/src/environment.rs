@@ -1,6 +1,6 @@
 //! What expressions may name, and compiled expressions.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::ast::{Expr, ExprKind};
@@ -8,6 +8,7 @@ use crate::checker::{self, Checked};
 use crate::cost::{CostEstimate, Estimator};
 use crate::error::EvalError;
 use crate::eval::Evaluator;
+use crate::patches;
 use crate::schema::{DeclType, ObjectDecl};
 use crate::source::{CompileError, Issue, Source};
 use crate::syntax;
@@ -21,8 +22,10 @@ const STORED_RELEASE: u32 = 37;
 /// The variables and functions that expressions may name.
 #[derive(Clone, Debug)]
 pub struct Environment {
-    variables: Vec<Variable>,
-    objects: HashMap<String, Arc<ObjectDecl>>,
+    /// Shared by clones until one of them declares another.
+    variables: Arc<Vec<Variable>>,
+    objects: Arc<HashMap<String, Arc<ObjectDecl>>>,
+    has_patch_types: bool,
     release: u32,
 }
 
@@ -36,7 +39,12 @@ struct Variable {
 
 impl Default for Environment {
     fn default() -> Self {
-        Environment { variables: Vec::new(), objects: HashMap::new(), release: STORED_RELEASE }
+        Environment {
+            variables: Arc::default(),
+            objects: Arc::default(),
+            has_patch_types: false,
+            release: STORED_RELEASE,
+        }
     }
 }
 
@@ -57,22 +65,26 @@ impl Environment {
     /// Declares a variable with the type of a JSON value.
     #[must_use]
     pub fn with_json(mut self, name: &str, decl: DeclType) -> Self {
-        self.variables.push(Variable { name: name.to_owned(), of: decl.to_type(), decl: Some(decl) });
+        self.declare(Variable { name: name.to_owned(), of: decl.to_type(), decl: Some(decl) });
         self
     }
 
     /// Declares a variable that is an optional JSON value.
     #[must_use]
     pub fn with_optional_json(mut self, name: &str, decl: DeclType) -> Self {
-        self.variables.push(Variable { name: name.to_owned(), of: Type::optional(decl.to_type()), decl: Some(decl) });
+        self.declare(Variable { name: name.to_owned(), of: Type::optional(decl.to_type()), decl: Some(decl) });
         self
     }
 
     /// Declares a variable. The name may have dots.
     #[must_use]
     pub fn with_variable(mut self, name: &str, of: Type) -> Self {
-        self.variables.push(Variable { name: name.to_owned(), of, decl: None });
+        self.declare(Variable { name: name.to_owned(), of, decl: None });
         self
+    }
+
+    fn declare(&mut self, variable: Variable) {
+        Arc::make_mut(&mut self.variables).push(variable);
     }
 
     /// Declares the variables `authorizer` and `authorizer.requestResource`.
@@ -86,8 +98,32 @@ impl Environment {
     /// Declares an object type that expressions may construct.
     #[must_use]
     pub fn with_object(mut self, object: Arc<ObjectDecl>) -> Self {
-        self.objects.insert(object.name().to_owned(), object);
+        Arc::make_mut(&mut self.objects).insert(object.name().to_owned(), object);
         self
+    }
+
+    /// Declares what expressions build patches from: `JSONPatch`; `Object` and its parts, such as `Object.spec`, whose fields
+    /// may have any name; and `jsonpatch.escapeKey`.
+    ///
+    /// ```
+    /// use evenkeel_cel::{Environment, Value};
+    ///
+    /// let environment = Environment::new().with_patch_types();
+    /// let text = "Object{spec: Object.spec{replicas: 3}}";
+    /// let program = environment.compile(text)?.into_program();
+    /// let no_variables: [(&str, Value); 0] = [];
+    /// let made = program.evaluate(&no_variables[..], 1000).result?;
+    /// assert_eq!(made.to_json(), Some(serde_json::json!({"spec": {"replicas": 3}})));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_patch_types(mut self) -> Self {
+        self.has_patch_types = true;
+        self.with_object(patches::operation_type())
+    }
+
+    pub(crate) fn has_patch_types(&self) -> bool {
+        self.has_patch_types
     }
 
     pub(crate) fn variable_type(&self, name: &str) -> Option<&Type> {
@@ -107,7 +143,11 @@ impl Environment {
     }
 
     pub(crate) fn object(&self, name: &str) -> Option<Arc<ObjectDecl>> {
-        self.objects.get(name).cloned()
+        let declared = self.objects.get(name).cloned();
+        declared.or_else(|| {
+            let is_part = self.has_patch_types && patches::is_object_part(name);
+            is_part.then(|| Arc::new(ObjectDecl::open(name)))
+        })
     }
 
     pub(crate) fn release(&self) -> u32 {
@@ -149,7 +189,7 @@ impl Compiled {
 
     /// Returns what evaluations need.
     pub fn into_program(self) -> Program {
-        Program { root: self.root }
+        Program { height: height(&self.root), root: self.root }
     }
 }
 
@@ -157,6 +197,7 @@ impl Compiled {
 #[derive(Debug)]
 pub struct Program {
     root: Expr,
+    height: usize,
 }
 
 /// The values of variables during an evaluation.
@@ -187,6 +228,22 @@ impl Program {
         let mut evaluator = Evaluator::new(&lookup, limit);
         let result = evaluator.evaluate(&self.root);
         Evaluation { result, cost: evaluator.cost() }
+    }
+
+    /// Returns the height of the expression, which the stack of an evaluation grows with.
+    pub fn height(&self) -> usize {
+        self.height
+    }
+
+    /// Returns the names of the variables that the expression may ask for, with those of its own comprehensions.
+    pub fn variables(&self) -> BTreeSet<&str> {
+        let mut found = BTreeSet::new();
+        walk(&self.root, &mut |expr| {
+            if let ExprKind::Ident(name) = &expr.kind {
+                found.insert(name.strip_prefix('.').unwrap_or(name));
+            }
+        });
+        found
     }
 
     /// Returns whether the expression names a variable.
@@ -223,6 +280,12 @@ fn names(expr: &Expr, name: &str) -> bool {
     let mut found = own;
     children(expr, &mut |child| found = found || names(child, name));
     found
+}
+
+fn height(expr: &Expr) -> usize {
+    let mut tallest = 0;
+    children(expr, &mut |child| tallest = tallest.max(height(child)));
+    tallest + 1
 }
 
 fn nodes(expr: &Expr) -> usize {

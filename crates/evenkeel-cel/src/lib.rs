@@ -17,7 +17,8 @@
 //! # Not supported
 //!
 //! - Names of time zones, which need a database: `getHours('America/New_York')` fails; `UTC` and offsets work.
-//! - Messages of protocol buffers. Objects are JSON.
+//! - Messages of protocol buffers. Objects are JSON; an expression constructs those of [`Environment::with_object`] and
+//!   [`Environment::with_patch_types`].
 
 mod ast;
 mod checker;
@@ -27,6 +28,7 @@ mod equality;
 mod error;
 mod eval;
 mod library;
+mod patches;
 pub mod regexp;
 mod schema;
 mod source;
@@ -44,6 +46,7 @@ pub use environment::{Compiled, Environment, Evaluation, Program, Variables};
 pub use error::EvalError;
 pub use library::opaque::Opaque;
 pub use library::{Authorizer, Check, Decision};
+pub use patches::MisnamedObject;
 pub use schema::{DeclKind, DeclType, FieldDecl, ListIdentity, MAX_REQUEST_BYTES, ObjectDecl, escape};
 pub use source::{CompileError, Issue, Location};
 pub use types::Type;

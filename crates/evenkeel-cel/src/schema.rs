@@ -64,6 +64,8 @@ pub enum DeclKind {
 pub struct ObjectDecl {
     name: Arc<str>,
     fields: BTreeMap<Box<str>, FieldDecl>,
+    /// Every name is that of a field, of any type.
+    is_open: bool,
 }
 
 /// A field of an object type.
@@ -140,7 +142,7 @@ impl ObjectDecl {
             .into_iter()
             .filter_map(|(key, decl)| Some((escape(&key)?.into(), FieldDecl { key: key.into(), decl })))
             .collect();
-        ObjectDecl { name: name.into(), fields }
+        ObjectDecl { name: name.into(), fields, is_open: false }
     }
 
     /// Returns an object type whose fields have the same names in expressions as in JSON. Such a name may be a reserved word,
@@ -148,7 +150,12 @@ impl ObjectDecl {
     pub fn with_plain_names(name: &str, properties: impl IntoIterator<Item = (String, DeclType)>) -> Self {
         let fields =
             properties.into_iter().map(|(key, decl)| (key.as_str().into(), FieldDecl { key: key.into(), decl }));
-        ObjectDecl { name: name.into(), fields: fields.collect() }
+        ObjectDecl { name: name.into(), fields: fields.collect(), is_open: false }
+    }
+
+    /// Returns an object type whose fields are not known: an expression may give it any, with values of any type.
+    pub fn open(name: &str) -> Self {
+        ObjectDecl { name: name.into(), fields: BTreeMap::new(), is_open: true }
     }
 
     /// Returns the name of the type.
@@ -163,6 +170,14 @@ impl ObjectDecl {
 
     pub(crate) fn field(&self, name: &str) -> Option<&FieldDecl> {
         self.fields.get(name)
+    }
+
+    /// Returns the type of a field, by its name in expressions.
+    pub(crate) fn field_type(&self, name: &str) -> Option<Type> {
+        match self.field(name) {
+            Some(field) => Some(field.decl.to_type()),
+            None => self.is_open.then_some(Type::Dyn),
+        }
     }
 }
 

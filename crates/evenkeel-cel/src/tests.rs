@@ -120,3 +120,18 @@ proptest! {
         let _ = evaluate(&parts.concat(), &json!({"a": [1, "x", {"b": null}], "b": {"c": "d"}}));
     }
 }
+
+/// Values with more parts than could be visited: each step doubles what the one before has made.
+#[test]
+fn values_that_share_parts_are_compared_and_measured_in_time() {
+    let made = format!("[dyn(0)]{}", ".map(a, [a, a])".repeat(60));
+    let run = |text: &str| evaluate(text, &json!({}));
+    assert_eq!(run(&format!("{made} == {made}")), Ok(json!(true)));
+    let other = made.replace("dyn(0)", "dyn(1)");
+    assert_eq!(run(&format!("{made} == {other} || {made} in [{other}]")), Ok(json!(false)));
+    assert_eq!(
+        run(&format!("{made}.indexOf(dyn(1))")),
+        Err("operation cancelled: actual cost limit exceeded".to_owned())
+    );
+    assert!(run(&format!("'%s'.format([{made}])")).is_err());
+}

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use crate::library::opaque::Opaque;
-use crate::schema::{DYN, DeclKind, DeclType, ListIdentity};
+use crate::schema::{DYN, DeclKind, DeclType, ListIdentity, ObjectDecl};
 use crate::time;
 use crate::types::Type;
 
@@ -223,6 +223,26 @@ impl<'a> Value<'a> {
         })
     }
 
+    /// Returns whether the value has at most this many parts, in this depth. What is borrowed from JSON counts as one part. An
+    /// expression over values that others have made shares their parts, and may have far more of them than it costs.
+    pub fn is_bounded(&self, parts: usize, depth: usize) -> bool {
+        self.count(&mut { parts }, depth).is_some()
+    }
+
+    /// Takes the parts from what is left, and ends when nothing is.
+    fn count(&self, left: &mut usize, depth: usize) -> Option<()> {
+        *left = left.checked_sub(1)?;
+        let depth = depth.checked_sub(1)?;
+        match self {
+            Value::List(List::Owned(items)) => items.iter().try_for_each(|item| item.count(left, depth)),
+            Value::Map(Map::Owned(entries) | Map::Object(_, entries)) => {
+                entries.values().try_for_each(|value| value.count(left, depth))
+            }
+            Value::Optional(Some(value)) => value.count(left, depth),
+            _ => Some(()),
+        }
+    }
+
     /// Returns the type at run time.
     pub(crate) fn type_of(&self) -> Type {
         match self {
@@ -240,6 +260,7 @@ impl<'a> Value<'a> {
                 DeclKind::Object(object) => Type::Object(Arc::clone(object)),
                 _ => Type::map(Type::Dyn, Type::Dyn),
             },
+            Value::Map(Map::Object(name, _)) => Type::Object(Arc::new(ObjectDecl::open(name))),
             Value::Map(_) => Type::map(Type::Dyn, Type::Dyn),
             Value::Type(_) => Type::Type(None),
             Value::Optional(_) => Type::optional(Type::Dyn),

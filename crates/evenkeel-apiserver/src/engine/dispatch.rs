@@ -46,6 +46,10 @@ impl ApiEngine {
                     .map_err(RequestError::from)
             }
             Ok(Route::Version) => Ok(HandlerOutcome::Response(discovery::version_reply(self.settings.version))),
+            Ok(Route::Contract) => {
+                let plugins = self.settings.admission.list();
+                Ok(HandlerOutcome::Response(discovery::contract_reply(self.settings.version, plugins)))
+            }
             Ok(Route::Health(health)) => {
                 let storage_ok = !matches!(self.store.check_writable(), Err(WriteRefusal::ReadOnly(_)));
                 Ok(HandlerOutcome::Response(health_response(&health, &query, storage_ok)))

@@ -54,7 +54,7 @@ use std::time::Duration;
 
 use evenkeel_core::{Reason, Status};
 
-use self::admission::policies::{self, CompiledBinding, CompiledPolicy};
+use self::admission::policies::AdmissionPolicies;
 use self::admission::resource_quota::QuotaIndex;
 use self::admission::webhooks::AdmissionWebhooks;
 pub(crate) use self::admission::webhooks::WebhookCounts;
@@ -62,7 +62,6 @@ pub(crate) use self::admission::webhooks::configuration::{Webhook, WebhookKind};
 use self::admission::{AdmissionIndexes, AdmissionSwitches};
 pub(crate) use self::authorize::is_authenticated;
 use self::bootstrap::{ServerFacts, StoreOrigin};
-use self::compiled_objects::CompiledObjects;
 use self::controllers::protection::Protection;
 pub(crate) use self::convert::webhook::{ConversionWebhook, Converter};
 use self::rbac::{AggregationTimer, RbacIndex};
@@ -240,9 +239,7 @@ pub(crate) struct ApiEngine {
     next_quota_pass: Mutex<Option<Duration>>,
     /// The deleted volumes and claims that are still used.
     protection: Mutex<Protection>,
-    /// The policies of admission and their bindings.
-    validating_policies: CompiledObjects<CompiledPolicy>,
-    validating_bindings: CompiledObjects<CompiledBinding>,
+    policies: AdmissionPolicies,
     /// Held shared by creates while they commit, and exclusively while a namespace or a definition is marked for deletion: every object
     /// that was created before the mark is in the store when the controller empties it.
     creates: RwLock<()>,
@@ -309,8 +306,7 @@ impl ApiEngine {
             quotas: Mutex::default(),
             next_quota_pass: Mutex::default(),
             protection: Mutex::default(),
-            validating_policies: CompiledObjects::new(policies::POLICIES, CompiledPolicy::of),
-            validating_bindings: CompiledObjects::new(policies::BINDINGS, CompiledBinding::of),
+            policies: AdmissionPolicies::new(),
             creates: RwLock::default(),
             sweeping: Mutex::default(),
             sweeps: Mutex::default(),

@@ -8,13 +8,14 @@
 use evenkeel_core::Status;
 use serde_json::Value;
 
-use super::compare::{changes, created};
+use super::compare::created;
 use super::conflict::{self, Conflict};
 use super::entry::{self, ManagedFieldsEntry, ManagerOperation};
 use super::fields::{fields_of, without};
 use super::last_applied;
 use super::merge::merge;
 use super::set::FieldSet;
+use super::versions::{Difference, FieldVersions, SameFields, convert_sides, prune_in_versions};
 use super::{FieldTypes, Write};
 
 /// The manager of the fields that existed before the first apply (SSA-7).
@@ -35,8 +36,21 @@ pub(crate) fn apply<T: FieldTypes>(
     write: &Write<'_>,
     force: bool,
 ) -> Result<Value, Status> {
+    apply_in_versions(live, intent, types, write, force, None::<&SameFields>)
+}
+
+/// Applies an intent like [`apply`] to a kind whose versions are converted; `None` if they have the same fields. Ownership
+/// through a version that is not served any more is dropped.
+pub(crate) fn apply_in_versions<T: FieldTypes, V: FieldVersions<T>>(
+    live: Option<&Value>,
+    intent: &Value,
+    types: Option<&T>,
+    write: &Write<'_>,
+    force: bool,
+    versions: Option<&V>,
+) -> Result<Value, V::Error> {
     let mut entries = match live {
-        Some(live) => owners(live, types, write),
+        Some(live) => owners(live, types, write, versions),
         None => Vec::new(),
     };
     let mut wanted = fields_of(intent, types);
@@ -46,23 +60,32 @@ pub(crate) fn apply<T: FieldTypes>(
     let base = live.unwrap_or(&nothing);
     let merged = merge(base, intent, types);
     let mut object = match &previous {
-        Some(previous) => prune(merged, &previous.fields, &wanted, &entries, types),
+        Some(previous) => {
+            let own = (types, write.api_version);
+            prune_in_versions(merged, previous, &wanted, &entries, own, versions)?
+        }
         None => merged,
     };
     let changed = live != Some(&object);
-    let mut difference = changes(live, &object, types);
-    let removed = std::mem::take(&mut difference.removed);
-    let written = difference.into_written();
-    let mut conflicts: Vec<Conflict<'_>> = entries.iter().filter_map(|entry| Conflict::with(entry, &written)).collect();
+    let sides = convert_sides(versions, &entries, write.api_version, (base, &object))?;
+    let own = Difference::new(live, &object, types);
+    let others: Vec<(&str, Difference<'_>)> =
+        sides.iter().map(|side| (&*side.version, Difference::new(Some(&side.old), &side.new, side.types))).collect();
+    let difference_for = |entry: &ManagedFieldsEntry<'_>| {
+        others.iter().find(|(version, _)| *version == entry.api_version).map_or(&own, |(_, difference)| difference)
+    };
+    let conflicts = entries.iter().filter_map(|entry| Conflict::with(entry, &difference_for(entry).written));
+    let mut conflicts: Vec<Conflict<'_>> = conflicts.collect();
     if write.manager == KUBECTL && !conflicts.is_empty() {
         last_applied::drop_kubectl_conflicts(&mut conflicts, base, types, write.api_version);
     }
     if !conflicts.is_empty() && !force {
-        return Err(conflict::refusal(conflicts));
+        return Err(conflict::refusal(conflicts).into());
     }
     for entry in &mut entries {
-        entry.fields.subtract(&written);
-        entry.fields.subtract(&removed);
+        let difference = difference_for(entry);
+        entry.fields.subtract(&difference.written);
+        entry.fields.subtract(&difference.removed);
     }
     wanted.remove_never_owned();
     // The time of an entry is that of its manager's last change.
@@ -92,13 +115,27 @@ fn acting<'a>(write: &Write<'a>) -> ManagedFieldsEntry<'a> {
 
 /// Returns the owners of an object. An object without owners is assigned one for its existing fields, so that the
 /// first apply does not take them silently.
-fn owners<'a, T: FieldTypes>(live: &'a Value, types: Option<&T>, write: &Write<'a>) -> Vec<ManagedFieldsEntry<'a>> {
+fn owners<'a, T: FieldTypes, V: FieldVersions<T>>(
+    live: &'a Value,
+    types: Option<&T>,
+    write: &Write<'a>,
+    versions: Option<&V>,
+) -> Vec<ManagedFieldsEntry<'a>> {
     let stored = live.get("metadata").and_then(|metadata| metadata.get("managedFields"));
     let mut entries = stored.and_then(entry::decode).unwrap_or_default();
-    for entry in &mut entries {
-        entry.fields.conform(types);
-    }
-    if entries.is_empty() {
+    let is_tracked = !entries.is_empty();
+    entries.retain_mut(|entry| match versions.filter(|_| entry.api_version != write.api_version) {
+        None => {
+            entry.fields.conform(types);
+            true
+        }
+        Some(versions) => {
+            let types = versions.types(entry.api_version);
+            entry.fields.conform(types);
+            types.is_some()
+        }
+    });
+    if !is_tracked {
         let mut existing = created(live, types);
         existing.remove_subtrees(write.reset);
         entries.push(ManagedFieldsEntry {
@@ -113,7 +150,7 @@ fn owners<'a, T: FieldTypes>(live: &'a Value, types: Option<&T>, write: &Write<'
 }
 
 /// Removes the fields of the manager's previous intent that are not in this one and have no other owner.
-fn prune<'a, T: FieldTypes>(
+pub(super) fn prune<'a, T: FieldTypes>(
     merged: Value,
     last: &FieldSet<'a>,
     wanted: &FieldSet<'a>,
@@ -142,7 +179,7 @@ fn prune<'a, T: FieldTypes>(
 }
 
 /// Returns the fields of an object, including declared parents that `fieldsV1` omits.
-fn all_fields<'a, T: FieldTypes>(object: &'a Value, types: Option<&T>) -> FieldSet<'a> {
+pub(super) fn all_fields<'a, T: FieldTypes>(object: &'a Value, types: Option<&T>) -> FieldSet<'a> {
     fields_of(object, types).with_declared_fields(types)
 }
 

@@ -8,6 +8,11 @@ use super::FieldTypes;
 use super::compare::{Shape, element, shape};
 use super::path::PathElement;
 
+/// Returns an object with an intent of its kind merged in, without regard to owners.
+pub(crate) fn merge_intent<T: FieldTypes>(live: &Value, intent: &Value, types: &T) -> Value {
+    merge(live, intent, Some(types))
+}
+
 /// Returns the object with the intent merged in: granular maps and lists are merged entry by entry, everything else is
 /// replaced. A `null` replaces a scalar, but removes nothing from a map or list. The recursion is as deep as the
 /// intent.

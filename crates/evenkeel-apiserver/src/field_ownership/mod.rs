@@ -6,9 +6,11 @@
 //! apply ([`apply()`]), where a manager owns every field of its intent, changed or not, uses the same sets.
 //!
 //! Entries written under another version of the API are compared as if they were written under this one: the versions
-//! of a custom resource share their field names.
+//! of a custom resource share their field names. Where a converter says otherwise, an apply converts ([`FieldVersions`]);
+//! updates do not.
 
 mod apply;
+mod atomics;
 mod compare;
 mod conflict;
 mod entry;
@@ -20,15 +22,19 @@ mod path;
 mod set;
 #[cfg(test)]
 mod tests;
+mod versions;
 
 use serde_json::{Map, Value};
 
 use crate::schema::{ListType, Schema};
 
-pub(crate) use apply::apply;
+pub(crate) use apply::{apply, apply_in_versions};
+pub(crate) use atomics::atomic_parts;
 use entry::{ManagedFieldsEntry, ManagerOperation};
 pub(crate) use intent::check as check_intent;
+pub(crate) use merge::merge_intent;
 use set::FieldSet;
+pub(crate) use versions::FieldVersions;
 
 /// The properties of a schema that field ownership needs.
 pub(crate) trait FieldTypes {

@@ -120,7 +120,8 @@ fn review_versions(versions: &[Value], path: &str, errors: &mut Vec<FieldError>)
     }
 }
 
-fn rule(rule: &Value, path: &str, errors: &mut Vec<FieldError>) {
+/// Validates a rule of a webhook or a policy.
+pub(crate) fn rule(rule: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let with_wildcard = |errors: &mut Vec<FieldError>, key: &str, what: &str| {
         let values = list(rule, key);
         let field = format!("{path}.{key}");

@@ -3,9 +3,10 @@
 use super::{KindStrategy, NameRule, SelectableField, StatusMetadata, UnknownField};
 use crate::engine::strategies::{
     AccessReviewHooks, BindingHooks, BuiltinKind, CertificateSigningRequestHooks, ClusterRoleHooks, DaemonSetHooks,
-    DefinitionHooks, JobHooks, KindHooks, NamespaceHooks, NodeHooks, PersistentVolumeHooks, PodHooks,
-    PolicyBindingHooks, PolicyHooks, RoleBindingHooks, RoleHooks, RulesReviewHooks, SelfSubjectReviewHooks,
-    ServiceAccountHooks, ServiceHooks, TokenReviewHooks, UnenforcedHooks, WebhookConfigurationHooks,
+    DefinitionHooks, JobHooks, KindHooks, MUTATING_BINDING_HOOKS, MUTATING_POLICY_HOOKS, NamespaceHooks, NodeHooks,
+    PersistentVolumeHooks, PodHooks, RoleBindingHooks, RoleHooks, RulesReviewHooks, SelfSubjectReviewHooks,
+    ServiceAccountHooks, ServiceHooks, TokenReviewHooks, UnenforcedHooks, VALIDATING_BINDING_HOOKS,
+    VALIDATING_POLICY_HOOKS, WebhookConfigurationHooks,
 };
 
 /// The rules of names (OBJ-10) other than the default, a DNS subdomain.
@@ -217,8 +218,10 @@ const HOOKS: &[(&str, &dyn KindHooks)] = &[
     ("rolebindings.rbac.authorization.k8s.io", &RoleBindingHooks),
     ("clusterroles.rbac.authorization.k8s.io", &ClusterRoleHooks),
     ("clusterrolebindings.rbac.authorization.k8s.io", &RoleBindingHooks),
-    ("validatingadmissionpolicies.admissionregistration.k8s.io", &PolicyHooks),
-    ("validatingadmissionpolicybindings.admissionregistration.k8s.io", &PolicyBindingHooks),
+    ("validatingadmissionpolicies.admissionregistration.k8s.io", &VALIDATING_POLICY_HOOKS),
+    ("validatingadmissionpolicybindings.admissionregistration.k8s.io", &VALIDATING_BINDING_HOOKS),
+    ("mutatingadmissionpolicies.admissionregistration.k8s.io", &MUTATING_POLICY_HOOKS),
+    ("mutatingadmissionpolicybindings.admissionregistration.k8s.io", &MUTATING_BINDING_HOOKS),
     ("tokenreviews.authentication.k8s.io", &TokenReviewHooks),
     ("selfsubjectreviews.authentication.k8s.io", &SelfSubjectReviewHooks),
     ("subjectaccessreviews.authorization.k8s.io", &AccessReviewHooks),
@@ -237,8 +240,6 @@ const UNENFORCED: &[&str] = &[
     "apiservices.apiregistration.k8s.io",
     "ipaddresses.networking.k8s.io",
     "servicecidrs.networking.k8s.io",
-    "mutatingadmissionpolicies.admissionregistration.k8s.io",
-    "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
 ];
 
 /// Returns every store that a table names; each must be served.

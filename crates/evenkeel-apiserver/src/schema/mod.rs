@@ -10,6 +10,7 @@
 
 mod builtin;
 mod check;
+mod declare;
 mod decode;
 mod defaults;
 mod formats;

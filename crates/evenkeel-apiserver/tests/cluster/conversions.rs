@@ -352,3 +352,68 @@ async fn cwh_010_a_function_converts_in_process() {
         "conversion webhook for example.com/v1, Kind=Widget failed: cannot convert this one"
     );
 }
+
+/// Returns the fields of a manager, with the version in which it owns them.
+fn owned_by(widget: &Value, manager: &str) -> (Value, Value) {
+    let mut entries = widget["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let entry = entries.find(|entry| entry["manager"] == manager);
+    entry.map_or((Value::Null, Value::Null), |entry| (entry["apiVersion"].clone(), entry["fieldsV1"]["f:spec"].clone()))
+}
+
+async fn converting() -> (Api, WebhookServer) {
+    start(|review| (200, reply(review, converted(review)))).await
+}
+
+#[tokio::test]
+async fn cwh_003_an_apply_compares_each_manager_in_its_version() {
+    let (api, _hook) = converting().await;
+    let one = |path: &str, manager: &str| format!("{path}/w?fieldManager={manager}");
+    api.apply(&one(V1, "a"), &v1("w", 1)).await.expect(201);
+    let conflict = api.apply(&one(V2, "b"), &v2("w", 2)).await;
+    assert_eq!(conflict.refusal(409, "Conflict"), "Apply failed with 1 conflict: conflict with \"a\": .spec.size");
+    // The same value is shared.
+    let shared = api.apply(&one(V2, "b"), &v2("w", 1)).await.expect(200);
+    assert_eq!(owned_by(&shared, "a"), (json!("example.com/v1"), json!({"f:size": {}})));
+    assert_eq!(owned_by(&shared, "b"), (json!("example.com/v2"), json!({"f:dimensions": {"f:size": {}}})));
+    // A forced change takes the field from its owner, in the version of that owner.
+    let forced = api.apply(&format!("{}&force=true", one(V2, "b")), &v2("w", 3)).await.expect(200);
+    assert_eq!(owned_by(&forced, "a"), (Value::Null, Value::Null));
+    assert_eq!(api.get(&format!("{V1}/w")).await.expect(200)["spec"], json!({"size": 3}));
+}
+
+#[tokio::test]
+async fn cwh_003_an_apply_removes_what_the_manager_applied_through_another_version() {
+    let (api, _hook) = converting().await;
+    let apply = async |path: &str, manager: &str, widget: &Value| {
+        api.apply(&format!("{path}/w?fieldManager={manager}"), widget).await.expect(200)
+    };
+    let nothing = |version: &str| json!({"apiVersion": format!("example.com/{version}"), "kind": "Widget", "metadata": {"name": "w"}});
+    api.post(V1, &nothing("v1")).await.expect(201);
+    apply(V1, "a", &v1("w", 1)).await;
+    apply(V2, "a", &nothing("v2")).await;
+    let widget = api.get(&format!("{V1}/w")).await.expect(200);
+    assert!(widget["spec"].get("size").is_none(), "{widget}");
+    assert_eq!(owned_by(&widget, "a"), (Value::Null, Value::Null));
+    // A field that another manager owns through its version stays.
+    apply(V1, "a", &v1("w", 1)).await;
+    apply(V2, "b", &v2("w", 1)).await;
+    apply(V1, "a", &nothing("v1")).await;
+    assert_eq!(api.get(&format!("{V1}/w")).await.expect(200)["spec"]["size"], 1);
+}
+
+#[tokio::test]
+async fn cwh_003_ownership_through_a_version_that_is_not_served_is_dropped() {
+    let (api, hook) = converting().await;
+    api.apply(&format!("{V2}/w?fieldManager=a"), &v2("w", 1)).await.expect(201);
+    let mut served = definition(by_webhook(&hook.client("/convert")));
+    served["spec"]["versions"][1]["served"] = false.into();
+    api.patch(
+        &format!("{DEFINITIONS}/widgets.example.com"),
+        &json!({"spec": {"versions": served["spec"]["versions"]}}),
+    )
+    .await
+    .expect(200);
+    let applied = api.apply(&format!("{V1}/w?fieldManager=b"), &v1("w", 2)).await.expect(200);
+    assert_eq!(applied["spec"]["size"], 2);
+    assert_eq!(owned_by(&applied, "a"), (Value::Null, Value::Null));
+}

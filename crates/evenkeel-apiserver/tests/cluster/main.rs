@@ -9,6 +9,7 @@ mod bootstrap;
 mod cel_rules;
 mod conversions;
 mod garbage_collection;
+mod mutating_policies;
 mod openapi;
 mod policies;
 mod rbac;

@@ -1,8 +1,9 @@
 //! Admission policies.
 
+use evenkeel_apiserver::{ApiServer, AuditPolicy};
 use serde_json::{Value, json};
 
-use crate::api::{Api, TestResponse};
+use crate::api::{Api, TestEnv, TestResponse};
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
@@ -275,9 +276,205 @@ async fn vap_004_expressions_are_compiled_when_the_policy_is_written() {
          mismatched input '<EOF>'"
     ));
     let response = api.post(POLICIES, &policy("p", json!({"validations": [{"expression": "object.spec.x"}]}))).await;
-    assert!(response.refusal(422, "Invalid").ends_with("must evaluate to bool"));
+    assert!(response.refusal(422, "Invalid").ends_with("must evaluate to bool but got dyn"));
     let response = api
         .post(POLICIES, &policy("p", json!({"validations": [{"expression": "true", "messageExpression": "authorizer.path('/').check('get').reason()"}]})))
         .await;
     assert!(response.refusal(422, "Invalid").contains("undeclared reference to 'authorizer'"));
+}
+
+/// Returns the annotations of the last create in the audit log.
+fn annotations(api: &Api) -> Value {
+    let events = api.server.audit_events();
+    let mut created =
+        events.iter().rev().filter(|event| event["stage"] == "ResponseComplete" && event["verb"] == "create");
+    created.next().unwrap()["annotations"].clone()
+}
+
+async fn audited(spec: Value, bound: Value) -> Api {
+    let api = Api::with(ApiServer::builder().env(TestEnv::new()).audit_policy(AuditPolicy::metadata())).await;
+    for (path, object) in [(POLICIES, policy("p", spec)), (BINDINGS, binding("p", bound))] {
+        let created = api.post(path, &object).await;
+        assert!(created.warnings().is_empty());
+        created.expect(201);
+    }
+    api
+}
+
+#[tokio::test]
+async fn vap_008_the_action_audit_lists_failures_in_the_audit_log() {
+    let spec =
+        json!({"validations": [{"expression": "true"}, {"expression": "!has(object.data.a)", "message": "no a"}]});
+    let api = audited(spec, json!({"validationActions": ["Audit", "Warn"]})).await;
+    let created = api.post(MAPS, &config_map("m", json!({"a": "1"}))).await;
+    assert_eq!(created.warnings().len(), 1);
+    created.expect(201);
+    assert_eq!(
+        annotations(&api)["validation.policy.admission.k8s.io/validation_failure"],
+        r#"[{"message":"no a","policy":"p","binding":"p-binding","expressionIndex":1,"validationActions":["Audit","Warn"]}]"#
+    );
+    api.post(MAPS, &config_map("n", json!({"b": "1"}))).await.expect(201);
+    assert!(annotations(&api).get("validation.policy.admission.k8s.io/validation_failure").is_none());
+}
+
+#[tokio::test]
+async fn vap_008_a_long_list_of_failures_is_cut() {
+    let validations: Vec<Value> = (0..60).map(|_| json!({"expression": "false"})).collect();
+    let api = audited(json!({"validations": validations}), json!({"validationActions": ["Audit"]})).await;
+    api.post(MAPS, &config_map("m", json!({}))).await.expect(201);
+    let annotations = annotations(&api);
+    let list = annotations["validation.policy.admission.k8s.io/validation_failure"].as_str().unwrap();
+    assert_eq!(serde_json::from_str::<Vec<Value>>(list).unwrap().len(), 50);
+}
+
+#[tokio::test]
+async fn vap_008_audit_annotations_are_published_under_the_policy() {
+    let spec = json!({"auditAnnotations": [
+        {"key": "size", "valueExpression": "'  ' + string(object.data.size()) + ' of ' + object.data.a"},
+        {"key": "long", "valueExpression": "lists.range(3000).map(i, 'äöüß').join('')"},
+        {"key": "nothing", "valueExpression": "null"}, {"key": "blank", "valueExpression": "' '"}]});
+    let api = audited(spec, json!({})).await;
+    api.post(BINDINGS, &binding("p", json!({"matchResources": {}}))).await.refusal(409, "AlreadyExists");
+    api.post(MAPS, &config_map("m", json!({"a": "b"}))).await.expect(201);
+    let published = annotations(&api);
+    assert_eq!(published["p/size"], "1 of b");
+    assert_eq!(published["p/long"].as_str().unwrap().len(), 10 << 10);
+    assert!(published.get("p/nothing").is_none() && published.get("p/blank").is_none());
+    assert_eq!(
+        denial(&api.post(MAPS, &config_map("n", json!({"c": "d"}))).await),
+        "expression ''  ' + string(object.data.size()) + ' of ' + object.data.a' resulted in error: no such key: a"
+    );
+}
+
+#[tokio::test]
+async fn vap_008_values_of_several_parameters_are_joined() {
+    let spec = json!({"paramKind": {"apiVersion": "v1", "kind": "Secret"},
+                      "auditAnnotations": [{"key": "of", "valueExpression": "string(params.metadata.name)"}, {"key": "same", "valueExpression": "'x'"}]});
+    let api = audited(spec, json!({"paramRef": {"selector": {}, "parameterNotFoundAction": "Allow"}})).await;
+    for name in ["a", "b"] {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}});
+        api.post("/api/v1/namespaces/default/secrets", &secret).await.expect(201);
+    }
+    api.post(MAPS, &config_map("m", json!({}))).await.expect(201);
+    let published = annotations(&api);
+    assert_eq!((&published["p/of"], &published["p/same"]), (&json!("a, b"), &json!("x")));
+}
+
+#[tokio::test]
+async fn vap_008_keys_and_expressions_of_annotations_are_validated() {
+    let api = Api::start().await;
+    let annotations = json!([{"key": "a b", "valueExpression": "1"}, {"key": "c", "valueExpression": " "}]);
+    let response = api.post(POLICIES, &policy("p", json!({"auditAnnotations": annotations}))).await;
+    let message = response.refusal(422, "Invalid");
+    for error in [
+        "spec.auditAnnotations[0].key: Invalid value: \"p/a b\"",
+        "spec.auditAnnotations[0].valueExpression: Invalid value: \"1\": must evaluate to one of [string null_type] but got int",
+        "spec.auditAnnotations[1].valueExpression: Required value: valueExpression is not specified",
+    ] {
+        assert!(message.contains(error), "{message}\nexpected {error}");
+    }
+}
+
+#[tokio::test]
+async fn vap_013_the_status_says_whether_expressions_fit_the_matched_types() {
+    let api = Api::start().await;
+    let one = format!("{POLICIES}/p");
+    let created =
+        api.post(POLICIES, &policy("p", json!({"validations": [{"expression": "object.data.size() < 3"}]}))).await;
+    assert_eq!(created.expect(201)["metadata"]["generation"], 1);
+    let policy_now = api.get(&one).await.expect(200);
+    assert_eq!(policy_now["status"], json!({"observedGeneration": 1, "typeChecking": {}}));
+    let managers = policy_now["metadata"]["managedFields"].as_array().unwrap();
+    assert!(
+        managers
+            .iter()
+            .any(|entry| entry["manager"] == "validatingadmissionpolicy-status" && entry["subresource"] == "status")
+    );
+
+    let validations = json!([{"expression": "object.metadata.labels.size() == 0"},
+                             {"expression": "object.dat.size() < 3", "messageExpression": "'is ' + object.immutable"}]);
+    api.patch(&one, &json!({"spec": {"validations": validations}})).await.expect(200);
+    let status = api.get(&one).await.expect(200)["status"].clone();
+    assert_eq!(status["observedGeneration"], 2);
+    assert_eq!(
+        status["typeChecking"]["expressionWarnings"],
+        json!([
+            {"fieldRef": "spec.validations[1].expression",
+             "warning": "/v1, Kind=ConfigMap: ERROR: <input>:1:7: undefined field 'dat'\n | object.dat.size() < 3\n | ......^\n"},
+            {"fieldRef": "spec.validations[1].messageExpression",
+             "warning": "/v1, Kind=ConfigMap: ERROR: <input>:1:7: found no matching overload for '_+_' applied to '(string, bool)'\n | 'is ' + object.immutable\n | ......^\n"}
+        ])
+    );
+    // Warnings do not change what the policy does.
+    api.patch(&one, &json!({"metadata": {"labels": {"a": "b"}}})).await.expect(200);
+    assert_eq!(api.get(&one).await.expect(200)["status"]["observedGeneration"], 2);
+}
+
+#[tokio::test]
+async fn vap_013_all_kinds_of_the_rules_are_checked_and_wildcards_are_not() {
+    let api = Api::start().await;
+    let rules = json!([{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["deployments", "daemonsets", "*/scale"]},
+                       {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["pods"]}]);
+    let spec = json!({"matchConstraints": {"resourceRules": rules},
+                      "variables": [{"name": "wanted", "expression": "object.spec.replicas"}],
+                      "validations": [{"expression": "object.spec.replicas < 3"}, {"expression": "variables.wanted < 3 || request.name.size() > 1"},
+                                      {"expression": "object.spec.template.spec.containers.all(c, c.resources.limits.cpu == c.resources.requests.cpu)"}]});
+    api.post(POLICIES, &policy("p", spec)).await.expect(201);
+    let status = api.get(&format!("{POLICIES}/p")).await.expect(200)["status"].clone();
+    let warnings = status["typeChecking"]["expressionWarnings"].as_array().unwrap();
+    assert_eq!(warnings.len(), 1, "{status}");
+    assert!(
+        warnings[0]["warning"]
+            .as_str()
+            .unwrap()
+            .starts_with("apps/v1, Kind=DaemonSet: ERROR: <input>:1:12: undefined field 'replicas'"),
+        "{status}"
+    );
+}
+
+/// Returns this many variables; each has the expression that the function returns for the name of the one before.
+fn chain(count: usize, first: &str, next: impl Fn(&str) -> String) -> Value {
+    let start = json!({"name": "v0", "expression": first});
+    let rest =
+        (1..count).map(|at| json!({"name": format!("v{at}"), "expression": next(&format!("variables.v{}", at - 1))}));
+    std::iter::once(start).chain(rest).collect()
+}
+
+#[tokio::test]
+async fn vap_012_chains_of_variables_neither_overflow_nor_explode() {
+    let spec = json!({"variables": chain(1000, "1", |before| format!("{before} + 1")),
+                      "validations": [{"expression": "variables.v999 == 1000"}]});
+    let api = with_policy(spec, json!({})).await;
+    api.post(MAPS, &config_map("m", json!({}))).await.expect(201);
+
+    for next in ["[dyn(A), dyn(A)]", "[dyn(A)]"] {
+        let spec = json!({"variables": chain(900, "[dyn('x')]", |before| next.replace('A', before)),
+                          "validations": [{"expression": "variables.v899 == variables.v899"}]});
+        let api = with_policy(spec, json!({})).await;
+        assert_eq!(
+            denial(&api.post(MAPS, &config_map("m", json!({}))).await),
+            "expression 'variables.v899 == variables.v899' resulted in error: the value of the variable is too large"
+        );
+    }
+    let spec = json!({"variables": chain(1001, "1", str::to_owned), "validations": [{"expression": "true"}]});
+    let response = Api::start().await.post(POLICIES, &policy("p", spec)).await;
+    assert!(response.refusal(422, "Invalid").ends_with("spec.variables: Too many: 1001: must have at most 1000 items"));
+}
+
+#[tokio::test]
+async fn vap_004_variables_are_evaluated_when_they_are_needed() {
+    let variables = chain(20, "object.data.missing == 'x'", |before| format!("has(object.data.use) && {before}"));
+    let spec = json!({"variables": variables, "validations": [{"expression": "!variables.v3"}, {"expression": "!variables.v19"}]});
+    let api = with_policy(spec, json!({})).await;
+    api.post(MAPS, &config_map("m", json!({"a": "b"}))).await.expect(201);
+    assert!(denial(&api.post(MAPS, &config_map("n", json!({"use": "b"}))).await).ends_with("no such key: missing"));
+}
+
+#[tokio::test]
+async fn vap_012_deep_expressions_of_variables_fit_the_stack() {
+    let deep = |inner: &str| format!("{}dyn({inner}){}", "[".repeat(115), "][0]".repeat(115));
+    let spec = json!({"variables": chain(50, &deep("1"), |before| deep(before)),
+                      "validations": [{"expression": format!("{} == 1", deep("variables.v49"))}]});
+    let api = with_policy(spec, json!({})).await;
+    api.post(MAPS, &config_map("m", json!({}))).await.expect(201);
 }

@@ -176,8 +176,8 @@ impl Checker<'_> {
         };
         let found = match &target {
             Type::Map(_, value) => (**value).clone(),
-            Type::Object(object) => match object.field(field) {
-                Some(field) => field.decl().to_type(),
+            Type::Object(object) => match object.field_type(field) {
+                Some(of) => of,
                 None => {
                     self.error(id, format!("undefined field '{field}'"));
                     Type::Error
@@ -236,6 +236,9 @@ impl Checker<'_> {
 
     fn function(&self, name: &str) -> Option<&'static Function> {
         let function = library::lookup(name)?;
+        if library::is_for_patches(name) && !self.environment.has_patch_types() {
+            return None;
+        }
         function.overloads.iter().any(|overload| overload.since <= self.environment.release()).then_some(function)
     }
 
@@ -369,8 +372,8 @@ impl Checker<'_> {
         self.set(id, Type::Object(Arc::clone(&object)));
         for field in fields {
             self.check(&mut field.value);
-            let expected = match object.field(&field.name) {
-                Some(declared) => declared.decl().to_type(),
+            let expected = match object.field_type(&field.name) {
+                Some(of) => of,
                 None => {
                     self.error(field.id, format!("undefined field '{}'", field.name));
                     Type::Error

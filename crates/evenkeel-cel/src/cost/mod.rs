@@ -81,13 +81,23 @@ fn size(value: &Value<'_>) -> u64 {
     length as u64
 }
 
+/// The most parts of a value whose cost of reading is counted. No limit of an evaluation allows more.
+const MAX_TRAVERSED: usize = 1 << 20;
+
 /// Returns the cost of reading a value with all it contains.
 fn traversal(value: &Value<'_>) -> u64 {
+    if value.is_bounded(MAX_TRAVERSED, usize::MAX) { traversal_of_parts(value) } else { u64::MAX }
+}
+
+fn traversal_of_parts(value: &Value<'_>) -> u64 {
     match value {
         Value::String(text) => (text.len() as f64 * PER_CHARACTER) as u64,
         Value::Bytes(bytes) => (bytes.len() as f64 * PER_CHARACTER) as u64,
-        Value::List(list) => list.iter().map(|item| traversal(&item)).sum(),
-        Value::Map(map) => map.entries().map(|(key, value)| traversal(&key.to_value()) + traversal(&value)).sum(),
+        Value::List(list) => list.iter().map(|item| traversal_of_parts(&item)).sum(),
+        Value::Map(map) => {
+            let entries = map.entries();
+            entries.map(|(key, value)| traversal_of_parts(&key.to_value()) + traversal_of_parts(&value)).sum()
+        }
         _ => 1,
     }
 }

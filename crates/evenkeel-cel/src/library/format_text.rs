@@ -1,7 +1,7 @@
 //! `"...".format([...])`.
 
 use super::conversions::{display, format_double};
-use super::operators::bounded;
+use super::operators::{MAX_COMPUTED, bounded};
 use super::{Evaluated, no_overload};
 use crate::error::EvalError;
 use crate::time;
@@ -41,7 +41,8 @@ pub(super) fn format<'a>(args: &[Value<'a>]) -> Evaluated<'a> {
         };
         next += 1;
         let clause = match verb {
-            's' => string_form(&arg),
+            's' if arg.fits_within(MAX_COMPUTED) => string_form(&arg),
+            's' => return bounded(usize::MAX).map(|()| Value::Null),
             'd' => decimal(&arg)?,
             'f' => fixed(&arg, precision.unwrap_or(6), false)?,
             'e' => fixed(&arg, precision.unwrap_or(6), true)?,

@@ -12,6 +12,7 @@ pub(crate) mod net;
 pub(crate) mod opaque;
 mod operators;
 mod optionals;
+mod patches;
 mod quantity;
 mod regexes;
 mod semver;
@@ -73,6 +74,11 @@ pub(crate) fn lookup(name: &str) -> Option<&'static Function> {
     FUNCTIONS.get(name)
 }
 
+/// Returns whether a function is known only where expressions make patches.
+pub(crate) fn is_for_patches(name: &str) -> bool {
+    patches::LIBRARY.rows.iter().any(|(known, ..)| *known == name)
+}
+
 fn build() -> HashMap<&'static str, Function> {
     let libraries = [
         operators::LIBRARY,
@@ -92,6 +98,7 @@ fn build() -> HashMap<&'static str, Function> {
         semver::LIBRARY,
         lists::EXTENSION,
         lists::INCLUDES,
+        patches::LIBRARY,
     ];
     let mut functions: HashMap<&'static str, Function> = HashMap::new();
     for Library { since, rows } in libraries {

@@ -16,11 +16,14 @@ mod default_storage_class;
 mod default_tolerations;
 mod followed_table;
 mod limit_ranger;
+mod owner_references;
 mod pod_resources;
 mod pod_security;
 pub(crate) mod policies;
 mod priority;
+mod reinvocation;
 pub(super) mod resource_quota;
+mod reviewed;
 pub(crate) mod rules;
 mod runtime_class;
 mod service_account;
@@ -41,9 +44,11 @@ use self::default_storage_class::DefaultStorageClass;
 use self::default_tolerations::DefaultTolerationSeconds;
 use self::followed_table::FollowedTable;
 use self::limit_ranger::{Limit, LimitRange, LimitRanger};
+use self::owner_references::OwnerReferencesPermissionEnforcement;
 use self::pod_security::PodSecurity;
-use self::policies::ValidatingAdmissionPolicy;
+use self::policies::{MutatingAdmissionPolicy, ValidatingAdmissionPolicy};
 use self::priority::{Priority, PriorityClass};
+use self::reinvocation::Reinvocation;
 use self::resource_quota::{QuotaReservation, ResourceQuota};
 use self::runtime_class::RuntimeClass;
 use self::service_account::ServiceAccount;
@@ -52,7 +57,7 @@ pub use self::switches::AdmissionPluginError;
 pub(crate) use self::switches::AdmissionSwitches;
 use self::taint_nodes::TaintNodesByCondition;
 use self::topology_labels::PodTopologyLabels;
-use self::webhooks::{MutatingAdmissionWebhook, ValidatingAdmissionWebhook, WebhookPass};
+use self::webhooks::{MutatingAdmissionWebhook, ValidatingAdmissionWebhook};
 use super::request_error::RequestError;
 use super::target::{Target, WriteScope};
 use super::{ApiEngine, object};
@@ -120,10 +125,15 @@ impl AdmissionWrite<'_> {
 
     /// Returns the refusal of the write (ADM-003). An object without a name is shown with its `generateName`.
     fn forbidden(&self, object: &Value, why: impl std::fmt::Display) -> RequestError {
-        let candidates = [self.target.name, object::text(object, "name"), object::text(object, "generateName")];
+        self.forbidden_status(Some(object), why).into()
+    }
+
+    fn forbidden_status(&self, object: Option<&Value>, why: impl std::fmt::Display) -> Status {
+        let own = |key: &'static str| object.map(|object| object::text(object, key)).unwrap_or_default();
+        let candidates = [self.target.name, own("name"), own("generateName")];
         let name = candidates.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown");
         let resource = self.target.resource;
-        Status::forbidden(&resource.group, &resource.plural, name, why).into()
+        Status::forbidden(&resource.group, &resource.plural, name, why)
     }
 }
 
@@ -206,6 +216,7 @@ const PLUGINS: &[&dyn AdmissionPlugin] = &[
     &DefaultTolerationSeconds,
     &DefaultStorageClass,
     &StorageObjectInUseProtection,
+    &OwnerReferencesPermissionEnforcement,
     &PersistentVolumeClaimResize,
     &RuntimeClass,
     &CertificateApproval,
@@ -214,6 +225,7 @@ const PLUGINS: &[&dyn AdmissionPlugin] = &[
     &CertificateSubjectRestriction,
     &DefaultIngressClass,
     &PodTopologyLabels,
+    &MutatingAdmissionPolicy,
     &MutatingAdmissionWebhook,
     &ValidatingAdmissionPolicy,
     &ValidatingAdmissionWebhook,
@@ -227,7 +239,8 @@ pub(super) struct MutationPass {
     pub(super) is_second: bool,
     /// The object has changed so that plugins should see it again.
     pub(super) wants_second: bool,
-    webhooks: WebhookPass,
+    policies: Reinvocation,
+    webhooks: Reinvocation,
 }
 
 /// The objects that plugins look up on many writes, as of the last write that needed them.
@@ -305,11 +318,24 @@ impl ApiEngine {
         request: &ApiRequest,
         dry_run: bool,
     ) -> Result<Vec<String>, RequestError> {
-        let mut warnings = Vec::new();
         let target = Target { scope: WriteScope::Whole { subresource }, ..target };
+        self.admit_unstored(operation, target, object, request, dry_run)
+    }
+
+    /// Lets the plugins change and refuse an object that is answered and not stored, such as a review. Returns the warnings
+    /// for the response.
+    pub(super) fn admit_unstored(
+        &self,
+        operation: Operation,
+        target: Target<'_>,
+        object: &mut Value,
+        request: &ApiRequest,
+        dry_run: bool,
+    ) -> Result<Vec<String>, RequestError> {
+        let mut warnings = Vec::new();
         let write = AdmissionWrite { operation, target, old: None, request, dry_run };
         self.mutate_in_passes(&write, Some(object), &mut warnings)?;
-        // No quota counts what is sent to such a subresource.
+        // No quota counts what is not stored.
         self.validate(&write, object, &mut warnings).map(drop)?;
         Ok(warnings)
     }

@@ -29,6 +29,12 @@ impl AdmissionSwitches {
         Ok(())
     }
 
+    /// Returns the names of all plugins in the order in which they run, and whether each is on.
+    pub(crate) fn list(self) -> impl Iterator<Item = (&'static str, bool)> {
+        let plugins = PLUGINS.iter().enumerate().map(move |(index, plugin)| (plugin.name(), self.0 & bit(index) != 0));
+        std::iter::once((NAMESPACE_LIFECYCLE, true)).chain(plugins)
+    }
+
     /// Returns the plugins that are on, in the order in which they run.
     pub(super) fn active(self) -> impl Iterator<Item = &'static dyn AdmissionPlugin> {
         PLUGINS.iter().enumerate().filter(move |(index, _)| self.0 & bit(*index) != 0).map(|(_, plugin)| *plugin)
@@ -37,12 +43,6 @@ impl AdmissionSwitches {
 
 fn bit(index: usize) -> u64 {
     1 << index
-}
-
-/// Returns the names of the plugins in the order in which they run, and whether each is on by default.
-fn admission_plugins() -> impl Iterator<Item = (&'static str, bool)> {
-    let plugins = PLUGINS.iter().map(|plugin| (plugin.name(), plugin.is_on_by_default()));
-    std::iter::once((NAMESPACE_LIFECYCLE, true)).chain(plugins)
 }
 
 /// An admission plugin cannot be switched.
@@ -59,7 +59,7 @@ impl std::fmt::Display for AdmissionPluginError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             AdmissionPluginError::Unknown(name) => {
-                let names: Vec<&str> = admission_plugins().map(|(name, _)| name).collect();
+                let names: Vec<&str> = AdmissionSwitches::default().list().map(|(name, _)| name).collect();
                 write!(f, "admission plugin {name:?} is unknown; there are {}", names.join(", "))
             }
             AdmissionPluginError::AlwaysOn(name) => {

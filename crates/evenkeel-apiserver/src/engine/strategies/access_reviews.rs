@@ -18,13 +18,17 @@ use crate::http_types::User;
 pub(crate) struct AccessReviewHooks;
 
 impl KindHooks for AccessReviewHooks {
+    fn answers_creates(&self) -> bool {
+        true
+    }
+
     fn answer_create(
         &self,
         engine: &ApiEngine,
         request: &ResourceRequest<'_>,
         review: &Value,
         _: Writer<'_>,
-    ) -> Result<Option<CreateAnswer>, RequestError> {
+    ) -> Result<CreateAnswer, RequestError> {
         let resource = request.resource();
         let namespace = request.namespace();
         let (is_self, is_local) = (resource.kind.starts_with("Self"), resource.namespaced);
@@ -57,7 +61,7 @@ impl KindHooks for AccessReviewHooks {
             fields.remove("reason");
         }
         review["status"] = status;
-        Ok(Some(CreateAnswer::Object(review)))
+        Ok(CreateAnswer::Object(review))
     }
 }
 
@@ -165,13 +169,17 @@ fn validate_selector(errors: &mut Vec<FieldError>, selector: &Value, name: &str)
 pub(crate) struct RulesReviewHooks;
 
 impl KindHooks for RulesReviewHooks {
+    fn answers_creates(&self) -> bool {
+        true
+    }
+
     fn answer_create(
         &self,
         engine: &ApiEngine,
         request: &ResourceRequest<'_>,
         review: &Value,
         _: Writer<'_>,
-    ) -> Result<Option<CreateAnswer>, RequestError> {
+    ) -> Result<CreateAnswer, RequestError> {
         let namespace = text(review, "/spec/namespace");
         if namespace.is_empty() {
             return Err(Status::bad_request("no namespace on request").into());
@@ -187,7 +195,7 @@ impl KindHooks for RulesReviewHooks {
                 "incomplete": false,
             }),
         };
-        Ok(Some(CreateAnswer::Object(answer)))
+        Ok(CreateAnswer::Object(answer))
     }
 }
 

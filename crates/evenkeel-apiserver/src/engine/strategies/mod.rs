@@ -39,21 +39,23 @@ pub(crate) use namespaces::NamespaceHooks;
 pub(crate) use nodes::NodeHooks;
 pub(crate) use persistent_volumes::PersistentVolumeHooks;
 pub(crate) use pods::{BindingHooks, PodHooks};
-pub(crate) use policies::{PolicyBindingHooks, PolicyHooks};
+pub(crate) use policies::{
+    MUTATING_BINDING_HOOKS, MUTATING_POLICY_HOOKS, VALIDATING_BINDING_HOOKS, VALIDATING_POLICY_HOOKS,
+};
 pub(crate) use rbac::{ClusterRoleHooks, RoleBindingHooks, RoleHooks};
 pub(crate) use reviews::{SelfSubjectReviewHooks, TokenReviewHooks, user_info};
 pub(crate) use service_accounts::ServiceAccountHooks;
 pub(crate) use services::ServiceHooks;
 pub(crate) use unenforced::UnenforcedHooks;
-pub(crate) use webhook_configurations::WebhookConfigurationHooks;
+pub(crate) use webhook_configurations::{WebhookConfigurationHooks, environment_of_webhooks};
 
-use super::ApiEngine;
 use super::admission::AdmissionWrite;
 use super::options::DeleteOptions;
 use super::request::ResourceRequest;
 use super::request_error::RequestError;
 use super::target::{WriteScope, Writer};
 use super::verbs::delete::{DeletePlan, plan_delete};
+use super::{ApiEngine, not_implemented};
 use crate::field::{FieldError, FieldFault};
 use crate::http_types::User;
 use crate::kinds;
@@ -78,15 +80,20 @@ pub(crate) trait KindHooks: Debug + Sync {
         None
     }
 
-    /// Answers a create without storing an object; `None` stores it.
+    /// Returns whether creates are answered without storing an object. What is sent passes admission first.
+    fn answers_creates(&self) -> bool {
+        false
+    }
+
+    /// Answers a create without storing an object. Called if [`KindHooks::answers_creates`].
     fn answer_create(
         &self,
         _engine: &ApiEngine,
-        _request: &ResourceRequest<'_>,
+        request: &ResourceRequest<'_>,
         _object: &Value,
         _writer: Writer<'_>,
-    ) -> Result<Option<CreateAnswer>, RequestError> {
-        Ok(None)
+    ) -> Result<CreateAnswer, RequestError> {
+        Err(not_implemented(&request.resource().plural).into())
     }
 
     /// Writes the user of the request into a new object.

@@ -93,6 +93,10 @@ fn plan_second_delete(mut new: Value, options: &DeleteOptions, now: Timestamp) -
 pub(crate) struct BindingHooks;
 
 impl KindHooks for BindingHooks {
+    fn answers_creates(&self) -> bool {
+        true
+    }
+
     /// Serves `POST bindings`: the body names the pod, and no Binding is stored.
     fn answer_create(
         &self,
@@ -100,12 +104,12 @@ impl KindHooks for BindingHooks {
         request: &ResourceRequest<'_>,
         binding: &Value,
         writer: Writer<'_>,
-    ) -> Result<Option<CreateAnswer>, RequestError> {
+    ) -> Result<CreateAnswer, RequestError> {
         let registry = engine.registry();
         let Some(pods) = registry.lookup("", "v1", "pods") else { return Err(not_implemented("bindings").into()) };
         let name = object::text(binding, "name");
         let target = Target { resource: pods, namespace: request.namespace(), name, scope: WriteScope::Main };
         engine.bind(target, binding, writer)?;
-        Ok(Some(CreateAnswer::Success))
+        Ok(CreateAnswer::Success)
     }
 }

@@ -15,14 +15,18 @@ use crate::http_types::User;
 pub(crate) struct SelfSubjectReviewHooks;
 
 impl KindHooks for SelfSubjectReviewHooks {
+    fn answers_creates(&self) -> bool {
+        true
+    }
+
     fn answer_create(
         &self,
         _: &ApiEngine,
         request: &ResourceRequest<'_>,
         _: &Value,
         _: Writer<'_>,
-    ) -> Result<Option<CreateAnswer>, RequestError> {
-        Ok(Some(CreateAnswer::Status(json!({"userInfo": user_info(&request.http.user)}))))
+    ) -> Result<CreateAnswer, RequestError> {
+        Ok(CreateAnswer::Status(json!({"userInfo": user_info(&request.http.user)})))
     }
 }
 
@@ -31,20 +35,24 @@ impl KindHooks for SelfSubjectReviewHooks {
 pub(crate) struct TokenReviewHooks;
 
 impl KindHooks for TokenReviewHooks {
+    fn answers_creates(&self) -> bool {
+        true
+    }
+
     fn answer_create(
         &self,
         engine: &ApiEngine,
         _: &ResourceRequest<'_>,
         review: &Value,
         _: Writer<'_>,
-    ) -> Result<Option<CreateAnswer>, RequestError> {
+    ) -> Result<CreateAnswer, RequestError> {
         let token = review.pointer("/spec/token").and_then(Value::as_str).unwrap_or_default();
         if token.is_empty() {
             return Err(Status::bad_request("token is required for TokenReview in authentication").into());
         }
         let audiences = review.pointer("/spec/audiences").and_then(Value::as_array);
         let audiences: Vec<&str> = audiences.into_iter().flatten().filter_map(Value::as_str).collect();
-        Ok(Some(CreateAnswer::Status(engine.review_token(token.as_bytes(), &audiences))))
+        Ok(CreateAnswer::Status(engine.review_token(token.as_bytes(), &audiences)))
     }
 }
 

@@ -10,8 +10,9 @@ pub(crate) mod service_account_token;
 use std::sync::Arc;
 
 use evenkeel_core::Status;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::admission::Operation;
 use super::options::refuse_dry_run;
 use super::request::ResourceRequest;
 use super::request_error::RequestError;
@@ -46,9 +47,9 @@ const SUBRESOURCES: &[(&str, &str, SubresourceKind)] = &[
     ("pods", "attach", SubresourceKind::Handler(ApiEngine::attach)),
     ("pods", "exec", SubresourceKind::Handler(ApiEngine::exec)),
     ("pods", "portforward", SubresourceKind::Handler(ApiEngine::port_forward)),
-    ("pods", "proxy", SubresourceKind::Handler(refuse_container_access)),
-    ("nodes", "proxy", SubresourceKind::Handler(refuse_container_access)),
-    ("services", "proxy", SubresourceKind::Handler(refuse_container_access)),
+    ("pods", "proxy", SubresourceKind::Handler(refuse_proxy)),
+    ("nodes", "proxy", SubresourceKind::Handler(refuse_proxy)),
+    ("services", "proxy", SubresourceKind::Handler(refuse_proxy)),
     ("serviceaccounts", "token", SubresourceKind::Handler(ApiEngine::create_token)),
     ("certificatesigningrequests.certificates.k8s.io", "approval", SubresourceKind::Field(&["status", "conditions"])),
 ];
@@ -79,8 +80,14 @@ impl ApiEngine {
     }
 }
 
-fn refuse_container_access(_: &Arc<ApiEngine>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, RequestError> {
+/// Serves `proxy`, of which only the review is there: nothing listens behind a pod, a node or a service.
+fn refuse_proxy(engine: &Arc<ApiEngine>, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, RequestError> {
     refuse_dry_run(request.query)?;
+    let target = request.target(WriteScope::Main);
+    let kind = format!("{}ProxyOptions", target.resource.kind);
+    let path = request.http.uri.path().split_once("/proxy").map(|(_, path)| path).unwrap_or_default();
+    let mut options = json!({"kind": kind, "apiVersion": "v1", "path": path});
+    engine.admit_subresource(Operation::Connect, target, "proxy", &mut options, request.http, false)?;
     Err(unsupported(request).into())
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use evenkeel_base::channels::{ChannelProtocol, ServerHandshake};
 use evenkeel_core::Status;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::log::container;
 use super::unsupported;
@@ -61,6 +61,12 @@ impl ApiEngine {
             options["command"] = json!(command);
         }
         self.admit_subresource(Operation::Connect, target, subresource, &mut options, request.http, false)?;
+        // A policy may have changed the options.
+        let set = |name: &str| options.get(name).and_then(Value::as_bool).unwrap_or_default();
+        let (stdin, stdout, stderr, tty) = (set("stdin"), set("stdout"), set("stderr"), set("tty"));
+        let container = options.get("container").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let command = options.get("command").and_then(Value::as_array).into_iter().flatten();
+        let command = command.filter_map(Value::as_str).map(str::to_owned).collect();
         let handshake = ServerHandshake::accept(&request.http.headers, &ChannelProtocol::NAMES)
             .map_err(|refusal| Status::bad_request(refusal.to_string()))?;
         let process = ProcessRequest {

@@ -17,9 +17,10 @@ use crate::engine::subresources::scale::{SCALE, ScaleFields};
 use crate::engine::target::{OwnershipSource, Target, WriteScope, Writer, Written, check_name, has_version};
 use crate::engine::{ApiEngine, object};
 use crate::env::rfc3339;
-use crate::http_types::HandlerOutcome;
+use crate::field_ownership::FieldVersions;
+use crate::http_types::{ApiRequest, HandlerOutcome};
 use crate::negotiate::Endpoint;
-use crate::registry::StatusMetadata;
+use crate::registry::{Registry, Resource, StatusMetadata};
 use crate::schema::Schema;
 use crate::schema::json::{self, Parsed};
 use crate::{field_ownership, go_json, patch};
@@ -104,14 +105,18 @@ impl ApiEngine {
                 now: &rfc3339(self.env.wall()),
                 reset: target.reset_fields(),
             };
-            let made = field_ownership::apply(live, intent, resource.schema(), &write, options.force)?;
+            let versions = self.has_converter(resource).then(|| ConvertedVersions::new(self, request.http, resource));
+            let schema = resource.schema();
+            let made =
+                field_ownership::apply_in_versions(live, intent, schema, &write, options.force, versions.as_ref())?;
             // Fields that the schema does not know are already refused.
             let accepted = accept_result(request, live, made, &[], FieldValidation::Ignore);
-            accepted.map(|(object, _)| object).map_err(|refusal| refusal.into_status(patch::unreadable_result))
+            let (object, _) = accepted.map_err(|refusal| refusal.into_status(patch::unreadable_result))?;
+            Ok::<_, RequestError>(object)
         };
         let mut attempts = 1..APPLY_ATTEMPTS;
         loop {
-            match self.update_object(target, writer, |live| make(Some(live))) {
+            match self.update_object_by(target, writer, |live| make(Some(live))) {
                 Err(status) if status.is_not_found() && target.scope == WriteScope::Main => {}
                 other => return other,
             }
@@ -123,6 +128,43 @@ impl ApiEngine {
                 Err(status) if status.is_already_exists() && attempts.next().is_some() => {}
                 other => return other.map(|(_, written)| written),
             }
+        }
+    }
+}
+
+/// The versions of a custom resource that has a converter.
+struct ConvertedVersions<'e> {
+    engine: &'e ApiEngine,
+    request: &'e ApiRequest,
+    group: &'e str,
+    plural: &'e str,
+    registry: Registry,
+}
+
+impl<'e> ConvertedVersions<'e> {
+    fn new(engine: &'e ApiEngine, request: &'e ApiRequest, resource: &'e Resource) -> Self {
+        let registry = engine.registry();
+        ConvertedVersions { engine, request, group: &resource.group, plural: &resource.plural, registry }
+    }
+
+    fn version(&self, api_version: &str) -> Option<&Arc<Resource>> {
+        let (group, version) = api_version.split_once('/')?;
+        self.registry.lookup(group, version, self.plural).filter(|_| group == self.group)
+    }
+}
+
+impl FieldVersions<Schema> for ConvertedVersions<'_> {
+    type Error = RequestError;
+
+    fn types(&self, api_version: &str) -> Option<&Schema> {
+        self.version(api_version)?.schema()
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, RequestError> {
+        let from = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+        match (self.version(from), self.version(api_version)) {
+            (Some(from), Some(to)) => self.engine.object_between(from, to, object.clone(), self.request),
+            _ => Err(Status::internal(format!("{from} cannot be converted to {api_version}")).into()),
         }
     }
 }

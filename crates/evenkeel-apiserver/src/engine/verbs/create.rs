@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use evenkeel_core::Status;
-use http::StatusCode;
+use http::{Response, StatusCode};
 use serde_json::Value;
 
 use crate::crd;
@@ -18,7 +18,7 @@ use crate::engine::view::{self, View};
 use crate::engine::{ApiEngine, object, response};
 use crate::env::{rfc3339, uuid};
 use crate::field::FieldError;
-use crate::http_types::HandlerOutcome;
+use crate::http_types::{Body, HandlerOutcome};
 use crate::limits::{MAX_OBJECT_BYTES, object_too_large};
 use crate::meta;
 use crate::negotiate::Endpoint;
@@ -51,14 +51,20 @@ impl ApiEngine {
         let manager = request.manager(&options);
         let writer = Writer::new(request.http, &options, &manager);
         let hooks = resource.strategy.hooks;
-        match hooks.answer_create(self, request, &new, writer)? {
-            None => {}
-            Some(CreateAnswer::Success) => return Ok(HandlerOutcome::Response(response::created(request))),
-            Some(CreateAnswer::Object(object)) => return answered(object, &view),
-            Some(CreateAnswer::Status(status)) => {
-                new["status"] = status;
-                return answered(new, &view);
-            }
+        if hooks.answers_creates() {
+            let name = object::text(&new, "name").to_owned();
+            let target = Target { resource, namespace: request.namespace(), name: &name, scope: WriteScope::Main };
+            let given = self.admit_unstored(Operation::Create, target, &mut new, request.http, options.dry_run)?;
+            let mut response = match hooks.answer_create(self, request, &new, writer)? {
+                CreateAnswer::Success => response::created(request),
+                CreateAnswer::Object(object) => answered(object, &view)?,
+                CreateAnswer::Status(status) => {
+                    new["status"] = status;
+                    answered(new, &view)?
+                }
+            };
+            response::warn(&mut response, &given);
+            return Ok(HandlerOutcome::Response(response));
         }
         hooks.set_requester(&mut new, &request.http.user);
         let (name, mut written) = self.create_object(resource, request.namespace(), new, writer)?;
@@ -254,9 +260,9 @@ impl ApiEngine {
 }
 
 /// Returns the response to a create that stores nothing.
-fn answered(object: Value, view: &View) -> Result<HandlerOutcome, RequestError> {
+fn answered(object: Value, view: &View) -> Result<Response<Body>, RequestError> {
     let body = view::encode(view::render(object), view.representation)?;
-    Ok(HandlerOutcome::Response(response::with_code(StatusCode::CREATED, view.representation, body)))
+    Ok(response::with_code(StatusCode::CREATED, view.representation, body))
 }
 
 /// Removes the metadata that only the server sets.

@@ -87,6 +87,16 @@ impl ApiEngine {
         writer: Writer<'_>,
         mut make: impl FnMut(&Value) -> Result<Value, Status>,
     ) -> Result<Written, RequestError> {
+        self.update_object_by(target, writer, |old| make(old).map_err(RequestError::from))
+    }
+
+    /// Updates an object like [`ApiEngine::update_object`], by a function that may need calls.
+    pub(crate) fn update_object_by(
+        &self,
+        target: Target<'_>,
+        writer: Writer<'_>,
+        mut make: impl FnMut(&Value) -> Result<Value, RequestError>,
+    ) -> Result<Written, RequestError> {
         for _ in 0..WRITE_ATTEMPTS {
             let key = target.key();
             let Some(record) = self.store.get(&target.resource.storage, &key) else {

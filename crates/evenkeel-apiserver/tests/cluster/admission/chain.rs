@@ -11,7 +11,7 @@ const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
 #[test]
 fn adm_001_plugins_run_in_the_order_of_kube_apiserver() {
-    const ORDER: [&str; 18] = [
+    const ORDER: [&str; 23] = [
         "NamespaceLifecycle",
         "LimitRanger",
         "ServiceAccount",
@@ -21,6 +21,7 @@ fn adm_001_plugins_run_in_the_order_of_kube_apiserver() {
         "DefaultTolerationSeconds",
         "DefaultStorageClass",
         "StorageObjectInUseProtection",
+        "OwnerReferencesPermissionEnforcement",
         "PersistentVolumeClaimResize",
         "RuntimeClass",
         "CertificateApproval",
@@ -29,6 +30,10 @@ fn adm_001_plugins_run_in_the_order_of_kube_apiserver() {
         "CertificateSubjectRestriction",
         "DefaultIngressClass",
         "PodTopologyLabels",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionWebhook",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionWebhook",
         "ResourceQuota",
     ];
     let error = builder().admission("None", true).unwrap_err().to_string();
@@ -59,6 +64,25 @@ async fn adm_002_service_accounts_are_off_by_default() {
     let api = Api::start().await;
     let created = api.post(PODS, &pod("a", json!({}))).await.expect(201);
     assert!(created["spec"].get("serviceAccountName").is_none(), "{created}");
+}
+
+#[tokio::test]
+async fn adm_002_the_server_lists_its_plugins() {
+    let switched = builder().admission("Priority", false).unwrap().admission("ServiceAccount", true).unwrap();
+    let api = Api::with(switched.rbac(true)).await;
+    let contract = api.get("/evenkeel/contract").await.expect(200);
+    let plugins = contract["admissionPlugins"].as_array().unwrap();
+    assert_eq!(plugins[0], json!({"name": "NamespaceLifecycle", "enabled": true}));
+    let enabled = |name: &str| plugins.iter().find(|plugin| plugin["name"] == name).unwrap()["enabled"].clone();
+    assert_eq!((enabled("Priority"), enabled("ServiceAccount")), (json!(false), json!(true)));
+    assert_eq!(
+        (enabled("OwnerReferencesPermissionEnforcement"), enabled("ResourceQuota")),
+        (json!(false), json!(true))
+    );
+    assert!(contract["gitVersion"].as_str().unwrap().ends_with("+evenkeel"));
+    assert_eq!(api.post("/evenkeel/contract", &json!({})).await.status, 405);
+    let refused = api.acting_as("joe", &["system:authenticated"]).get("/evenkeel/contract").await;
+    assert_eq!(refused.refusal(403, "Forbidden"), "forbidden: User \"joe\" cannot get path \"/evenkeel/contract\"");
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod claim_resize;
 mod default_classes;
 mod default_tolerations;
 mod limit_ranger;
+mod owner_references;
 mod pod_security;
 mod priority;
 mod quota_properties;

@@ -96,13 +96,3 @@ async fn awh_003_errors_name_the_field() {
     let message = refused.refusal(422, "Invalid");
     assert!(message.ends_with("webhooks[1].name: Duplicate value: \"a.example.com\""), "{message}");
 }
-
-#[tokio::test]
-async fn match_conditions_carry_a_warning() {
-    let api = Api::start().await;
-    let rest = json!({"matchConditions": [{"name": "a", "expression": "true"}]});
-    let created = api.post(VALIDATING, &configuration("ValidatingWebhookConfiguration", "a", &service(), rest)).await;
-    let expected = "299 - \"evenkeel: matchConditions of ValidatingWebhookConfiguration \\\"a.example.com\\\" are stored but \
-                    not enforced\"";
-    assert_eq!((created.status, created.warnings()), (201, vec![expected]), "{}", created.text);
-}

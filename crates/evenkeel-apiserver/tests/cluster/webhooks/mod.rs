@@ -1,7 +1,9 @@
 //! Admission webhooks.
 
 mod calls;
+mod conditions;
 mod configurations;
+mod connections;
 mod functions;
 mod patches;
 mod reviews;

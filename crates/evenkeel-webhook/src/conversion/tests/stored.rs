@@ -46,3 +46,35 @@ async fn cnv_005_stored_objects_that_cannot_be_converted_are_found_beforehand() 
     let refused = other.check_conversions(&client, &definition()).await.unwrap_err();
     assert!(matches!(refused, ConversionCheckError::NoConversions { .. }), "{refused}");
 }
+
+#[cfg(feature = "certificates")]
+#[tokio::test]
+async fn cwh_003_an_api_server_converts_with_the_webhook_server() {
+    let api = ApiServer::builder().in_process_only().start().await.unwrap();
+    let client = api.client();
+    let authority = crate::certificates::Authority::generate(crate::server::now()).unwrap();
+    let pair = authority.issue(&["hooks.shop-system.svc"], crate::server::now()).unwrap().serve().unwrap();
+    let server = WebhookServer::builder().conversion(conversion()).certificate(&pair).address("127.0.0.1:0");
+    let server = server.build().unwrap();
+    let running = server.start().await.unwrap();
+    api.route_service("shop-system", "hooks", 443, running.address().unwrap());
+    let target = WebhookTarget::service("shop", "shop-system", "hooks").ca_bundle(authority.certificate());
+    let mut definition = definition();
+    server.add_conversion(&mut definition, &target).unwrap();
+    client.api::<CustomResourceDefinition>().create(&definition).await.unwrap();
+    let foos = |version: &str| {
+        let info = Arc::new(ResourceInfo::new("example.com", version, "Foo", "foos", true));
+        client.dynamic(&info).namespace("default")
+    };
+    let mut object = foo(1, "a", "");
+    object["metadata"].as_object_mut().unwrap().remove("uid");
+    foos("v1").create(&Unstructured(object)).await.unwrap();
+    let steps = async |version: &str| {
+        let found = foos(version).get("a").await.unwrap();
+        let found = found.typed().unwrap();
+        (found.0["apiVersion"].clone(), found.0["steps"].clone())
+    };
+    assert_eq!(steps("v3").await, (json!("example.com/v3"), json!("v1→hub")));
+    assert_eq!(steps("v2").await, (json!("example.com/v2"), json!("v1→hub hub→v2")));
+    running.shutdown().await;
+}

@@ -1,5 +1,7 @@
 //! The server: without sockets where time matters, and over TLS.
 
+#[cfg(feature = "certificates")]
+mod api_server;
 mod connections;
 #[cfg(all(unix, feature = "certificates"))]
 mod reload;

@@ -1,50 +1,46 @@
 //! Policies and bindings in compiled form, one per version of the object.
 
-use evenkeel_cel::{CompileError, Program};
+use evenkeel_cel::{CompileError, Environment};
 use evenkeel_core::LabelSelector;
 use serde_json::Value;
 
 use super::conditions::MatchConditions;
-use super::environment::{ExpressionScope, environment, variables};
+use super::environment::{ExpressionScope, NamedExpressions, environment};
 use crate::engine::admission::rules::AdmissionRules;
 use crate::store::Record;
 
-/// A ValidatingAdmissionPolicy.
+/// A policy; `E` is what its kind evaluates.
 #[derive(Debug)]
-pub(crate) struct CompiledPolicy {
+pub(crate) struct CompiledPolicy<E> {
     pub(super) fails_open: bool,
     /// The `apiVersion` and `kind` of parameters.
     pub(super) param_kind: Option<(String, String)>,
     /// What is matched, or why it cannot be known.
     pub(super) rules: Result<AdmissionRules, String>,
-    /// The expressions, or why they do not compile. Admission refuses such policies.
-    pub(super) expressions: Result<PolicyExpressions, CompileError>,
+    /// The expressions, or why they do not compile. Validation refuses such policies.
+    pub(super) expressions: Result<PolicyExpressions<E>, CompileError>,
 }
 
 /// The expressions of a policy.
 #[derive(Debug)]
-pub(super) struct PolicyExpressions {
+pub(super) struct PolicyExpressions<E> {
     pub(super) conditions: MatchConditions,
-    pub(super) variables: Vec<(String, Program)>,
-    pub(super) validations: Vec<CompiledValidation>,
-    pub(super) audit_annotations: Vec<(String, String, Program)>,
+    pub(super) variables: NamedExpressions,
+    pub(super) own: E,
 }
 
-/// One element of `validations`.
-#[derive(Debug)]
-pub(super) struct CompiledValidation {
-    pub(super) expression: String,
-    pub(super) program: Program,
-    pub(super) message: String,
-    pub(super) message_program: Option<Program>,
-    pub(super) reason: String,
+/// The expressions that only one kind of policy has.
+pub(crate) trait OwnExpressions: Sized {
+    /// Compiles them; `environment` has the variables of the policy.
+    fn compile(spec: &Value, environment: &Environment) -> Result<Self, CompileError>;
 }
 
-/// A ValidatingAdmissionPolicyBinding.
+/// The binding of a policy.
 #[derive(Debug)]
 pub(crate) struct CompiledBinding {
     pub(super) policy: String,
     pub(super) rules: Result<AdmissionRules, String>,
+    /// What follows a failed validation. Bindings of mutating policies have none.
     pub(super) actions: Vec<String>,
     pub(super) params: Option<ParamRef>,
 }
@@ -58,15 +54,15 @@ pub(super) struct ParamRef {
     pub(super) denies_without: bool,
 }
 
-fn text(value: &Value, key: &str) -> String {
+pub(super) fn text(value: &Value, key: &str) -> String {
     value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+pub(super) fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-impl CompiledPolicy {
+impl<E: OwnExpressions> CompiledPolicy<E> {
     pub(crate) fn of(_: &str, record: &Record) -> Self {
         let policy = record.value();
         let spec = policy.get("spec").unwrap_or(&Value::Null);
@@ -82,38 +78,18 @@ impl CompiledPolicy {
     }
 }
 
-impl PolicyExpressions {
+impl<E: OwnExpressions> PolicyExpressions<E> {
     fn compile(spec: &Value) -> Result<Self, CompileError> {
-        let has_params = spec.get("paramKind").is_some_and(|kind| !kind.is_null());
-        let whole = environment(ExpressionScope { has_params, has_authorizer: true });
-        let conditions = MatchConditions::compile(&whole, list(spec, "matchConditions"))?;
-        let (whole, named) = variables(whole, list(spec, "variables"))?;
-        // Messages do not see the authorizer. Variables that do are not usable in them.
-        let messages = environment(ExpressionScope { has_params, has_authorizer: false });
-        let messages = variables(messages, list(spec, "variables")).map_or(whole.clone(), |(messages, _)| messages);
-        let mut validations = Vec::new();
-        for validation in list(spec, "validations") {
-            let expression = text(validation, "expression");
-            let message_program = match text(validation, "messageExpression") {
-                expression if expression.trim().is_empty() => None,
-                expression => Some(messages.compile(&expression)?.into_program()),
-            };
-            validations.push(CompiledValidation {
-                program: whole.compile(&expression)?.into_program(),
-                expression: expression.trim().to_owned(),
-                message: text(validation, "message").trim().to_owned(),
-                message_program,
-                reason: text(validation, "reason"),
-            });
-        }
-        let mut audit_annotations = Vec::new();
-        for annotation in list(spec, "auditAnnotations") {
-            let expression = text(annotation, "valueExpression");
-            let program = whole.compile(&expression)?.into_program();
-            audit_annotations.push((text(annotation, "key"), expression, program));
-        }
-        Ok(PolicyExpressions { conditions, variables: named, validations, audit_annotations })
+        let plain = environment(ExpressionScope { has_params: has_params(spec), has_authorizer: true });
+        let conditions = MatchConditions::compile(&plain, list(spec, "matchConditions"))?;
+        let (whole, variables) = NamedExpressions::compile(plain, list(spec, "variables"))?;
+        Ok(PolicyExpressions { conditions, variables, own: E::compile(spec, &whole)? })
     }
+}
+
+/// Returns whether a policy has parameters.
+pub(super) fn has_params(spec: &Value) -> bool {
+    spec.get("paramKind").is_some_and(|kind| !kind.is_null())
 }
 
 impl CompiledBinding {

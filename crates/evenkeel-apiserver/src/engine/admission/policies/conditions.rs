@@ -23,6 +23,11 @@ impl MatchConditions {
         Ok(MatchConditions(compiled))
     }
 
+    /// Returns whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns whether all conditions hold. A condition that is false decides; errors count only without one.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! What expressions of policies and of match conditions see (VAP-004): the types of variables, and their values.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
@@ -9,16 +9,22 @@ use evenkeel_cel::{
     Authorizer, Check, CompileError, Decision, DeclKind, DeclType, Environment, EvalError, ListIdentity, ObjectDecl,
     Program, Type, Value as CelValue, Variables,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::authorization::{AccessAttributes, AccessDecision, AccessTarget, ResourceAttributes};
 use crate::engine::ApiEngine;
-use crate::engine::admission::AdmissionWrite;
+use crate::engine::admission::reviewed::ReviewedWrite;
 use crate::http_types::User;
-use crate::registry::Resource;
 
 /// What one evaluation may cost.
 const EVALUATION_LIMIT: u64 = 1_000_000;
+
+/// The height of expressions that may be evaluated on the stack, each for the one before. It is that of the tallest single one.
+const MAX_HEIGHT: usize = 250;
+
+/// The most parts of the value of a named expression, and their depth. A chain of variables doubles its value with every link.
+const MAX_PARTS: usize = 1 << 20;
+const MAX_DEPTH: usize = 256;
 
 /// Which variables an expression may name beside `object`, `oldObject`, `request` and `namespaceObject`.
 #[derive(Clone, Copy, Debug)]
@@ -107,14 +113,25 @@ static NO_VARIABLES: LazyLock<DeclType> = LazyLock::new(|| object("kubernetes.va
 
 /// Returns the environment of expressions.
 pub(crate) fn environment(scope: ExpressionScope) -> Environment {
-    let mut environment = Environment::new()
-        .with_variable("object", Type::Dyn)
-        .with_variable("oldObject", Type::Dyn)
+    typed_environment(scope, None, None)
+}
+
+/// Returns the environment of expressions about objects and parameters of known types.
+pub(crate) fn typed_environment(
+    scope: ExpressionScope,
+    object: Option<DeclType>,
+    params: Option<DeclType>,
+) -> Environment {
+    let with = |environment: Environment, name: &str, decl: Option<DeclType>| match decl {
+        Some(decl) => environment.with_json(name, decl),
+        None => environment.with_variable(name, Type::Dyn),
+    };
+    let environment = with(Environment::new(), "object", object.clone());
+    let mut environment = with(environment, "oldObject", object)
         .with_json("request", REQUEST.clone())
-        .with_json("namespaceObject", NAMESPACE.clone())
-        .with_json("variables", NO_VARIABLES.clone());
+        .with_json("namespaceObject", NAMESPACE.clone());
     if scope.has_params {
-        environment = environment.with_variable("params", Type::Dyn);
+        environment = with(environment, "params", params);
     }
     if scope.has_authorizer {
         environment = environment.with_authorizer();
@@ -122,41 +139,64 @@ pub(crate) fn environment(scope: ExpressionScope) -> Environment {
     environment
 }
 
-/// Compiles the named expressions of a policy. Each may name those before it, as `variables.NAME`.
-pub(crate) fn variables(
-    mut environment: Environment,
-    list: &[Value],
-) -> Result<(Environment, Vec<(String, Program)>), CompileError> {
-    let mut programs = Vec::with_capacity(list.len());
-    for variable in list {
-        let name = format!("variables.{}", variable.get("name").and_then(Value::as_str).unwrap_or_default());
-        let compiled = environment.compile(variable.get("expression").and_then(Value::as_str).unwrap_or_default())?;
-        environment = environment.with_variable(&name, compiled.result_type().clone());
-        programs.push((name, compiled.into_program()));
-    }
-    Ok((environment, programs))
+/// Declares `variables` without any. Expressions of a policy without variables do not know the name.
+pub(crate) fn with_no_variables(environment: Environment) -> Environment {
+    environment.with_json("variables", NO_VARIABLES.clone())
 }
 
-/// Returns the `request` of a write, as an AdmissionReview has it.
-pub(crate) fn request_of(write: &AdmissionWrite<'_>, matched: &Resource) -> Value {
-    let (target, user) = (write.target, &write.request.user);
-    let kind =
-        |resource: &Resource| json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
-    let resource = |resource: &Resource| json!({"group": resource.group, "version": resource.version, "resource": resource.plural});
-    let subresource = target.scope.subresource().unwrap_or_default();
-    json!({
-        "kind": kind(matched),
-        "resource": resource(matched),
-        "subResource": subresource,
-        "requestKind": kind(target.resource),
-        "requestResource": resource(target.resource),
-        "requestSubResource": subresource,
-        "name": target.name,
-        "namespace": target.namespace.unwrap_or_default(),
-        "operation": write.operation.as_str(),
-        "userInfo": {"username": user.name, "uid": user.uid, "groups": user.groups, "extra": user.extra},
-        "dryRun": write.dry_run,
-    })
+/// The named expressions of a policy, in their order. Each may ask for those before it.
+#[derive(Debug, Default)]
+pub(crate) struct NamedExpressions {
+    programs: Vec<Program>,
+    /// Positions by name, as `variables.NAME`.
+    positions: HashMap<String, usize>,
+    /// The positions that each asks for itself.
+    needs: Vec<Vec<usize>>,
+    /// The height of each with the tallest chain that it asks for.
+    heights: Vec<usize>,
+    tallest: usize,
+}
+
+impl NamedExpressions {
+    /// Compiles the expressions, and declares them.
+    pub(crate) fn compile(mut environment: Environment, list: &[Value]) -> Result<(Environment, Self), CompileError> {
+        let mut named = NamedExpressions::default();
+        if !list.is_empty() {
+            environment = with_no_variables(environment);
+        }
+        for (position, variable) in list.iter().enumerate() {
+            let name = format!("variables.{}", variable.get("name").and_then(Value::as_str).unwrap_or_default());
+            let expression = variable.get("expression").and_then(Value::as_str).unwrap_or_default();
+            let compiled = environment.compile(expression)?;
+            environment = environment.with_variable(&name, compiled.result_type().clone());
+            let program = compiled.into_program();
+            let needs = named.needs_of(&program);
+            let below = needs.iter().filter_map(|need| named.heights.get(*need)).max().copied().unwrap_or(0);
+            let height = program.height().saturating_add(below);
+            named.tallest = named.tallest.max(height);
+            named.heights.push(height);
+            named.needs.push(needs);
+            named.programs.push(program);
+            named.positions.insert(name, position);
+        }
+        Ok((environment, named))
+    }
+
+    /// Returns the positions that an expression asks for.
+    fn needs_of(&self, program: &Program) -> Vec<usize> {
+        program.variables().into_iter().filter_map(|name| self.positions.get(name).copied()).collect()
+    }
+
+    /// Returns the positions that an expression needs, itself or through others, in their order.
+    fn all_needs(&self, program: &Program) -> BTreeSet<usize> {
+        let mut open = self.needs_of(program);
+        let mut found: BTreeSet<usize> = open.iter().copied().collect();
+        while let Some(next) = open.pop() {
+            let needs = self.needs.get(next).into_iter().flatten();
+            open.extend(needs.copied().filter(|need| found.insert(*need)));
+        }
+        found
+    }
 }
 
 /// The authorizer of the server, asked by the user of the request.
@@ -207,14 +247,12 @@ pub(crate) fn authorizer<'e>(engine: &'e ApiEngine, user: &'e User) -> Check<'e>
 
 /// The values of variables during the evaluations of one policy, and what those may still cost.
 pub(crate) struct PolicyVariables<'a> {
-    pub(crate) object: &'a Value,
-    pub(crate) old: &'a Value,
-    pub(crate) request: &'a Value,
-    pub(crate) namespace: &'a Value,
-    pub(crate) params: &'a Value,
-    pub(crate) authorizer: Check<'a>,
-    named: &'a [(String, Program)],
-    computed: RefCell<HashMap<&'a str, Result<CelValue<'a>, EvalError>>>,
+    reviewed: &'a ReviewedWrite,
+    namespace: &'a Value,
+    params: &'a Value,
+    authorizer: Check<'a>,
+    named: &'a NamedExpressions,
+    computed: RefCell<HashMap<usize, Result<CelValue<'a>, EvalError>>>,
     left: Cell<u64>,
 }
 
@@ -227,34 +265,69 @@ pub(crate) enum ExpressionFault {
 }
 
 impl<'a> PolicyVariables<'a> {
+    /// Returns the values for a write, without a budget. `objects` are the namespace of the request and the parameters.
     pub(crate) fn new(
-        (object, old): (&'a Value, &'a Value),
-        request: &'a Value,
-        (namespace, params): (&'a Value, &'a Value),
+        reviewed: &'a ReviewedWrite,
+        objects: (&'a Value, &'a Value),
         authorizer: Check<'a>,
-        named: &'a [(String, Program)],
-        budget: u64,
+        named: &'a NamedExpressions,
     ) -> Self {
+        let (namespace, params) = objects;
         PolicyVariables {
-            object,
-            old,
-            request,
+            reviewed,
             namespace,
             params,
             authorizer,
             named,
             computed: RefCell::default(),
-            left: Cell::new(budget),
+            left: Cell::new(0),
         }
+    }
+
+    /// Sets what all evaluations together may cost.
+    pub(crate) fn with_budget(mut self, budget: u64) -> Self {
+        self.left = Cell::new(budget);
+        self
     }
 
     /// Evaluates an expression within the budget.
     pub(crate) fn evaluate(&self, program: &Program) -> Result<CelValue<'a>, ExpressionFault> {
+        self.prepare(program);
         let evaluation = program.evaluate(self, EVALUATION_LIMIT);
         if !self.charge(evaluation.cost) {
             return Err(ExpressionFault::BudgetSpent);
         }
         evaluation.result.map_err(ExpressionFault::Failed)
+    }
+
+    /// Evaluates the named expressions that another one needs, in order, if the stack would grow with their chain. Others are
+    /// evaluated when they are asked for.
+    fn prepare(&self, program: &Program) {
+        if self.named.tallest.saturating_add(program.height()) <= MAX_HEIGHT {
+            return;
+        }
+        for need in self.named.all_needs(program) {
+            // An error counts where the value is used.
+            drop(self.named_value(need));
+        }
+    }
+
+    /// Returns the value of a named expression, which is evaluated once.
+    fn named_value(&self, position: usize) -> Result<CelValue<'a>, EvalError> {
+        if let Some(value) = self.computed.borrow().get(&position) {
+            return value.clone();
+        }
+        let Some(program) = self.named.programs.get(position) else { return Err(EvalError::CostLimit) };
+        let evaluation = program.evaluate(self, EVALUATION_LIMIT);
+        let result = match evaluation.result {
+            _ if !self.charge(evaluation.cost) => Err(EvalError::CostLimit),
+            Ok(value) if !value.is_bounded(MAX_PARTS, MAX_DEPTH) => {
+                Err(EvalError::Failed("the value of the variable is too large".into()))
+            }
+            result => result,
+        };
+        self.computed.borrow_mut().insert(position, result.clone());
+        result
     }
 
     fn charge(&self, cost: u64) -> bool {
@@ -267,23 +340,14 @@ impl<'a> PolicyVariables<'a> {
 impl<'a> Variables<'a> for PolicyVariables<'a> {
     fn value(&self, name: &str) -> Option<Result<CelValue<'a>, EvalError>> {
         Some(Ok(match name {
-            "object" => CelValue::from_any_json(self.object),
-            "oldObject" => CelValue::from_any_json(self.old),
-            "request" => CelValue::from_json(self.request, &REQUEST),
+            "object" => CelValue::from_any_json(&self.reviewed.object),
+            "oldObject" => CelValue::from_any_json(&self.reviewed.old),
+            "request" => CelValue::from_json(&self.reviewed.request, &REQUEST),
             "namespaceObject" => CelValue::from_json(self.namespace, &NAMESPACE),
             "params" => CelValue::from_any_json(self.params),
             "authorizer" => self.authorizer.clone().into_value(),
-            "authorizer.requestResource" => request_check(&self.authorizer, self.request).into_value(),
-            name => {
-                let (name, program) = self.named.iter().find(|(known, _)| known == name)?;
-                if let Some(value) = self.computed.borrow().get(name.as_str()) {
-                    return Some(value.clone());
-                }
-                let evaluation = program.evaluate(self, EVALUATION_LIMIT);
-                let result = if self.charge(evaluation.cost) { evaluation.result } else { Err(EvalError::CostLimit) };
-                self.computed.borrow_mut().insert(name, result.clone());
-                return Some(result);
-            }
+            "authorizer.requestResource" => request_check(&self.authorizer, &self.reviewed.request).into_value(),
+            name => return self.named.positions.get(name).map(|position| self.named_value(*position)),
         }))
     }
 }

@@ -15,9 +15,9 @@ pub(super) enum ParamFault {
 }
 
 /// Returns the objects with which a policy is evaluated, once each; null where it has no parameters.
-pub(super) fn params(
+pub(super) fn params<E>(
     engine: &ApiEngine,
-    policy: &CompiledPolicy,
+    policy: &CompiledPolicy<E>,
     binding: &CompiledBinding,
     namespace: Option<&str>,
 ) -> Result<Vec<Value>, ParamFault> {

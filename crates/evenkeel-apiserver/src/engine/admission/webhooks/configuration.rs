@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_cel::CompileError;
 use serde_json::Value;
 
 use crate::engine::ApiEngine;
+use crate::engine::admission::policies::conditions::MatchConditions;
 use crate::engine::admission::rules::AdmissionRules;
 use crate::engine::compiled_objects::CompiledObjects;
+use crate::engine::strategies::environment_of_webhooks;
 use crate::engine::webhook_client::WebhookClient;
 use crate::outbound::{CallEndpoint, CallFunction};
 use crate::store::Record;
@@ -45,6 +48,8 @@ pub(crate) struct Webhook {
     pub(super) name: String,
     /// The rules, or why they cannot be used.
     pub(super) rules: Result<AdmissionRules, String>,
+    /// What must hold of a write beyond the rules, or why it does not compile. Validation refuses such configurations.
+    pub(super) conditions: Arc<Result<MatchConditions, CompileError>>,
     /// A failed call does not fail the request.
     pub(super) fails_open: bool,
     pub(super) timeout_seconds: u64,
@@ -81,6 +86,7 @@ impl Webhook {
             configuration: configuration.to_owned(),
             name: text("name").to_owned(),
             rules: AdmissionRules::of_webhook(webhook),
+            conditions: Arc::new(conditions(webhook)),
             fails_open: text("failurePolicy") == "Ignore",
             timeout_seconds: webhook.get("timeoutSeconds").and_then(Value::as_u64).unwrap_or(10).clamp(1, 30),
             supports_dry_run: matches!(text("sideEffects"), "None" | "NoneOnDryRun"),
@@ -110,6 +116,13 @@ impl Webhook {
             Receiver::Client(client) => client.endpoint(engine, self.timeout_seconds),
             Receiver::Function(function) => CallEndpoint::Function(Arc::clone(function)),
         }
+    }
+}
+
+fn conditions(webhook: &Value) -> Result<MatchConditions, CompileError> {
+    match webhook.get("matchConditions").and_then(Value::as_array) {
+        Some(list) if !list.is_empty() => MatchConditions::compile(&environment_of_webhooks(), list),
+        _ => Ok(MatchConditions::default()),
     }
 }
 

@@ -8,7 +8,6 @@ pub(crate) mod configuration;
 mod metrics;
 mod review;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use evenkeel_core::Status;
@@ -17,17 +16,15 @@ use serde_json::{Value, json};
 use self::configuration::{Webhook, WebhookKind, Webhooks};
 use self::metrics::{RejectionCause, ReviewLabels};
 pub(crate) use self::metrics::{WebhookCounts, WebhookMetrics};
+use super::policies::conditions::CONDITIONS_BUDGET;
+use super::policies::environment::{NamedExpressions, PolicyVariables, authorizer};
+use super::reviewed::{ReviewedWrite, mutate_as_reviewed, normalise, review_request, validate_as_reviewed};
 use super::{AdmissionPlugin, AdmissionWrite, MutationPass, Operation};
+use crate::engine::ApiEngine;
 use crate::engine::request_error::RequestError;
-use crate::engine::subresources::scale::{SCALE, ScaleFields};
-use crate::engine::verbs::update::restrict_to_scope;
-use crate::engine::{ApiEngine, decode, object};
 use crate::outbound::{CallId, OutboundCall};
 use crate::patch::{self, PatchError};
 use crate::registry::Resource;
-use crate::schema::Schema;
-
-const SCALE_SUBRESOURCE: &str = "scale";
 
 /// The webhooks of a server, and what they have decided.
 pub(crate) struct AdmissionWebhooks {
@@ -43,24 +40,6 @@ impl AdmissionWebhooks {
             validating: Webhooks::new(WebhookKind::Validating, functions),
             metrics: WebhookMetrics::default(),
         }
-    }
-}
-
-/// What the first pass over the mutating webhooks leaves for the second (AWH-008).
-#[derive(Debug, Default)]
-pub(super) struct WebhookPass {
-    /// The webhooks with `IfNeeded` that ran since the object last changed.
-    invoked: BTreeSet<String>,
-    /// Those after which the object has changed.
-    reinvoked: BTreeSet<String>,
-    /// The object after the last webhook, if any may run again.
-    output: Option<Value>,
-}
-
-impl WebhookPass {
-    /// Notes that the object has changed after the webhooks that ran before.
-    fn changed(&mut self) {
-        self.reinvoked.append(&mut self.invoked);
     }
 }
 
@@ -94,19 +73,7 @@ impl AdmissionPlugin for MutatingAdmissionWebhook {
         if engine.leaves_out_review(write) {
             return Ok(());
         }
-        let Some(object) = object else { return engine.run_mutating(write, None, warnings, pass) };
-        let Some(scale) = ScaleForm::of(write)? else {
-            return engine.run_mutating(write, Some(object), warnings, pass);
-        };
-        let resource = write.target.resource;
-        let mut new = scale.fields.scale_of(resource, object)?;
-        let before = new.clone();
-        let write = AdmissionWrite { old: Some(&scale.old), ..*write };
-        engine.run_mutating(&write, Some(&mut new), warnings, pass)?;
-        if new != before {
-            scale.fields.write(resource, &new, object)?;
-        }
-        Ok(())
+        mutate_as_reviewed(write, object, |write, object| engine.run_mutating(write, object, warnings, pass))
     }
 }
 
@@ -133,32 +100,7 @@ impl AdmissionPlugin for ValidatingAdmissionWebhook {
         if engine.leaves_out_review(write) {
             return Ok(());
         }
-        match (ScaleForm::of(write)?, object) {
-            (Some(scale), Some(object)) => {
-                let new = scale.fields.scale_of(write.target.resource, object)?;
-                let write = AdmissionWrite { old: Some(&scale.old), ..*write };
-                engine.run_validating(&write, Some(&new), warnings)
-            }
-            _ => engine.run_validating(write, object, warnings),
-        }
-    }
-}
-
-/// A write of `scale`, which webhooks see as a Scale.
-struct ScaleForm {
-    fields: ScaleFields,
-    old: Value,
-}
-
-impl ScaleForm {
-    fn of(write: &AdmissionWrite<'_>) -> Result<Option<Self>, Status> {
-        let resource = write.target.resource;
-        let (Some(SCALE_SUBRESOURCE), Some(old)) = (write.target.scope.subresource(), write.old) else {
-            return Ok(None);
-        };
-        let Some(fields) = ScaleFields::of(resource) else { return Ok(None) };
-        let old = fields.scale_of(resource, old)?;
-        Ok(Some(ScaleForm { fields, old }))
+        validate_as_reviewed(write, object, |write, object| engine.run_validating(write, object, warnings))
     }
 }
 
@@ -193,14 +135,14 @@ impl ApiEngine {
         warnings: &mut Vec<String>,
         pass: &mut MutationPass,
     ) -> Result<(), RequestError> {
-        if pass.is_second && pass.webhooks.output.as_ref().is_some_and(|output| Some(output) != object.as_deref()) {
-            pass.webhooks.changed();
+        if pass.is_second {
+            pass.webhooks.compare(object.as_deref());
         }
         let state = &write.request.state;
         let round = usize::from(pass.is_second);
         for (index, webhook) in self.webhooks.mutating.current(self).iter().enumerate() {
             let Some(resource) = self.reviewed_by(webhook, write, object.as_deref())? else { continue };
-            if pass.is_second && !pass.webhooks.reinvoked.contains(&webhook.id) {
+            if pass.is_second && !pass.webhooks.is_due(&webhook.id) {
                 continue;
             }
             let verdict = match self.review(
@@ -231,7 +173,7 @@ impl ApiEngine {
                 pass.wants_second = true;
             }
             if webhook.reinvokes {
-                pass.webhooks.invoked.insert(webhook.id.clone());
+                pass.webhooks.invoked(webhook.id.clone());
             }
             match verdict {
                 Ok(_) => {}
@@ -244,9 +186,8 @@ impl ApiEngine {
                 Err(Verdict::Denied(status) | Verdict::Refused(status)) => return Err(status.into()),
             }
         }
-        let may_run_again = !pass.webhooks.invoked.is_empty() || !pass.webhooks.reinvoked.is_empty();
-        if may_run_again && !pass.is_second {
-            pass.webhooks.output = object.as_deref().cloned();
+        if !pass.is_second {
+            pass.webhooks.finish(object.as_deref());
         }
         Ok(())
     }
@@ -291,10 +232,47 @@ impl ApiEngine {
         webhook: &Webhook,
         write: &AdmissionWrite<'_>,
         object: Option<&Value>,
-    ) -> Result<Option<Arc<Resource>>, Status> {
-        match &webhook.rules {
-            Ok(rules) => rules.select(self, write, object),
-            Err(why) => Err(Status::internal(why)),
+    ) -> Result<Option<Arc<Resource>>, RequestError> {
+        let selected = match &webhook.rules {
+            Ok(rules) => rules.select(self, write, object)?,
+            Err(why) => return Err(Status::internal(why).into()),
+        };
+        match selected {
+            Some(resource) if self.conditions_hold(webhook, write, &resource, object)? => Ok(Some(resource)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns whether the match conditions of a webhook hold for a write that its rules select (AWH-019). An error refuses
+    /// the write, or leaves out the webhook if it fails open.
+    fn conditions_hold(
+        &self,
+        webhook: &Webhook,
+        write: &AdmissionWrite<'_>,
+        resource: &Arc<Resource>,
+        object: Option<&Value>,
+    ) -> Result<bool, RequestError> {
+        let held = match &*webhook.conditions {
+            Ok(conditions) if conditions.is_empty() => return Ok(true),
+            Ok(conditions) => {
+                let reviewed = ReviewedWrite::new(self, write, object, resource)?;
+                let authorizer = authorizer(self, &write.request.user);
+                let named = NamedExpressions::default();
+                let variables = PolicyVariables::new(&reviewed, (&Value::Null, &Value::Null), authorizer, &named);
+                conditions.hold(&variables.with_budget(CONDITIONS_BUDGET))
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        match held {
+            Ok(held) => Ok(held),
+            Err(why) if webhook.fails_open => {
+                tracing::warn!(webhook = webhook.name, why, "failed to evaluate match conditions; webhook not called");
+                Ok(false)
+            }
+            Err(why) => {
+                let (target, resource) = (write.target, write.target.resource);
+                Err(Status::forbidden(&resource.group, &resource.plural, target.name, why).into())
+            }
         }
     }
 
@@ -322,8 +300,8 @@ impl ApiEngine {
         };
         let new = object.map(|object| self.for_review(write, resource, object)).transpose()?;
         let old = write.old.map(|object| self.for_review(write, resource, object)).transpose()?;
-        let mut review = review::request(version, write, resource, new.as_ref(), old.as_ref());
-        let id = CallId::new(&format!("{} {round}", webhook.id), review.to_string().as_bytes());
+        let mut review = review::envelope(version, review_request(write, resource, new.as_ref(), old.as_ref()));
+        let id = CallId::new(&format!("{kind:?} {} {round}", webhook.id), review.to_string().as_bytes());
         let state = &write.request.state;
         let uid = state.review_uid(&id, &*self.env);
         let Some(result) = state.result(&id) else {
@@ -361,19 +339,6 @@ impl ApiEngine {
             Some(status) => Verdict::Denied(status),
             None => Verdict::Allowed(response.patch),
         })
-    }
-
-    /// Converts an object of a write to the version in which it is reviewed.
-    fn for_review(
-        &self,
-        write: &AdmissionWrite<'_>,
-        resource: &Arc<Resource>,
-        object: &Value,
-    ) -> Result<Value, RequestError> {
-        if is_own_kind(write) || Arc::ptr_eq(write.target.resource, resource) {
-            return Ok(object.clone());
-        }
-        self.object_between(write.target.resource, resource, object.clone(), write.request)
     }
 
     /// Applies the patch of a webhook. Returns whether the object has changed, or the verdict that the patch amounts to.
@@ -420,40 +385,10 @@ impl ApiEngine {
         }
         let changed = new != before;
         if changed {
-            if !is_own_kind(write) && !Arc::ptr_eq(write.target.resource, resource) {
-                new = self.object_between(resource, write.target.resource, new, write.request)?;
-            }
-            if write.operation == Operation::Update && !is_own_kind(write) {
-                restrict_to_scope(write.target, object, &mut new);
-            }
-            // Field ownership is the server's own account.
-            let managed = object::metadata(object).get("managedFields").cloned();
-            object::set_path(&mut new, &["metadata", "managedFields"], managed);
-            *object = new;
+            self.accept_reviewed(write, resource, object, new)?;
         }
         Ok(Ok(changed))
     }
-}
-
-/// Returns whether the objects of a write are not of the kind of its resource, such as a Scale or a Binding. They have one
-/// version.
-fn is_own_kind(write: &AdmissionWrite<'_>) -> bool {
-    let resource = write.target.resource;
-    let own = write.target.scope.subresource().and_then(|name| resource.subresource(name));
-    own.is_some_and(|own| !own.response_kind.is_empty() && own.response_kind != resource.kind)
-}
-
-/// Decodes and defaults the result of a patch like what a user sends (AWH-009).
-fn normalise(write: &AdmissionWrite<'_>, resource: &Resource, object: &mut Value) -> Result<(), String> {
-    if write.target.scope.subresource() == Some(SCALE_SUBRESOURCE) {
-        let Some(schema) = Schema::builtin(SCALE) else { return Ok(()) };
-        return schema.decode_builtin(object).map(|_| ()).map_err(|fault| fault.status("Scale", "v1").message);
-    }
-    if is_own_kind(write) {
-        return Ok(());
-    }
-    decode::keep_kind(resource, object)?;
-    decode::normalise(resource, object).map(|_| ()).map_err(|status| status.message)
 }
 
 /// Returns the error of a call without a usable response (AWH-007).

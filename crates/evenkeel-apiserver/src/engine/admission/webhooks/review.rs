@@ -6,48 +6,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use evenkeel_core::{Reason, Status};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::configuration::{ReviewVersion, Webhook, WebhookKind};
-use crate::engine::admission::{AdmissionWrite, Operation};
-use crate::engine::decode;
-use crate::engine::strategies::user_info;
-use crate::query::Query;
-use crate::registry::Resource;
 
-/// Returns the review of a write, without a uid. The objects are in the version of `resource`.
-pub(super) fn request(
-    version: ReviewVersion,
-    write: &AdmissionWrite<'_>,
-    resource: &Resource,
-    new: Option<&Value>,
-    old: Option<&Value>,
-) -> Value {
-    let target = write.target;
-    let subresource = target.scope.subresource();
-    let namespace = if write.is_namespace() { target.name } else { target.namespace.unwrap_or_default() };
-    let mut request = json!({
-        "kind": kind_of(resource, subresource),
-        "resource": resource_of(resource),
-        "requestKind": kind_of(target.resource, subresource),
-        "requestResource": resource_of(target.resource),
-        "operation": write.operation.as_str(),
-        "userInfo": user_info(&write.request.user),
-        "object": new,
-        "oldObject": old,
-        "dryRun": write.dry_run,
-        "options": options(write),
-    });
-    for (key, value) in [
-        ("subResource", subresource.unwrap_or_default()),
-        ("requestSubResource", subresource.unwrap_or_default()),
-        ("name", target.name),
-        ("namespace", namespace),
-    ] {
-        if !value.is_empty() {
-            request[key] = value.into();
-        }
-    }
+/// Returns the review with this request.
+pub(super) fn envelope(version: ReviewVersion, request: Value) -> Value {
     json!({"kind": "AdmissionReview", "apiVersion": api_version(version), "request": request})
 }
 
@@ -56,56 +20,6 @@ fn api_version(version: ReviewVersion) -> &'static str {
         ReviewVersion::V1 => "admission.k8s.io/v1",
         ReviewVersion::V1beta1 => "admission.k8s.io/v1beta1",
     }
-}
-
-fn resource_of(resource: &Resource) -> Value {
-    json!({"group": resource.group, "version": resource.version, "resource": resource.plural})
-}
-
-/// Returns the kind of the objects in a review: a subresource may have its own, such as Scale.
-fn kind_of(resource: &Resource, subresource: Option<&str>) -> Value {
-    match subresource.and_then(|name| resource.subresource(name)) {
-        Some(own) if !own.response_kind.is_empty() && own.response_kind != resource.kind => {
-            json!({"group": own.response_group, "version": own.response_version, "kind": own.response_kind})
-        }
-        _ => json!({"group": resource.group, "version": resource.version, "kind": resource.kind}),
-    }
-}
-
-/// Returns the options of a write as an object of `meta.k8s.io/v1`; null for a connection, which has none.
-fn options(write: &AdmissionWrite<'_>) -> Value {
-    let query = Query::parse(write.request.uri.query());
-    let mut options = Map::new();
-    let kind = match write.operation {
-        Operation::Create => "CreateOptions",
-        Operation::Update => "UpdateOptions",
-        Operation::Delete => "DeleteOptions",
-        Operation::Connect => return Value::Null,
-    };
-    if write.operation == Operation::Delete {
-        if let Ok(parsed) = decode::parse(write.request, kind)
-            && let Value::Object(sent) = parsed.value
-        {
-            options = sent;
-        }
-        for key in ["propagationPolicy", "orphanDependents", "gracePeriodSeconds"] {
-            if let Some(text) = query.non_empty(key) {
-                options.insert(key.into(), serde_json::from_str(text).unwrap_or_else(|_| text.into()));
-            }
-        }
-    } else {
-        for key in ["fieldManager", "fieldValidation"] {
-            if let Some(text) = query.non_empty(key) {
-                options.insert(key.into(), text.into());
-            }
-        }
-    }
-    if write.dry_run {
-        options.insert("dryRun".into(), json!(["All"]));
-    }
-    options.insert("kind".into(), kind.into());
-    options.insert("apiVersion".into(), "meta.k8s.io/v1".into());
-    Value::Object(options)
 }
 
 /// What a webhook has decided.
