@@ -270,7 +270,7 @@ impl ExecutorState {
                 let priority = |task: &TaskId| self.tasks.get(task).map_or(0, |task| task.priority);
                 let highest = candidates.iter().enumerate().max_by_key(|(_, task)| priority(task));
                 let (index, task) = highest.map_or((0, None), |(index, task)| (index, Some(*task)));
-                if mix(random) % u64::from(change_every.max(1)) == 0
+                if mix(random).is_multiple_of(u64::from(change_every.max(1)))
                     && let Some(task) = task.and_then(|task| self.tasks.get_mut(&task))
                 {
                     task.priority = 0;

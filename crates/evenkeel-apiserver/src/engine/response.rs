@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use evenkeel_core::Status;
-use http::header::{CONTENT_TYPE, HeaderValue, WARNING, X_CONTENT_TYPE_OPTIONS};
+use http::header::{CONTENT_TYPE, HeaderValue, WARNING};
 use http::{Response, StatusCode};
 
 use super::request::ResourceRequest;
 use crate::http_types::Body;
-use crate::negotiate::{Representation, status_response_in};
+use crate::negotiate::Representation;
+pub(crate) use crate::negotiate::status_response_in as status;
 
 /// Warnings longer than this in total are shortened, and those that still do not fit are dropped (NEG-12).
 const ALL_WARNINGS: usize = 4096;
@@ -35,22 +36,6 @@ pub(crate) fn created(request: &ResourceRequest<'_>) -> Response<Body> {
     let mut success = Status::success();
     success.code = 201;
     status(&success, request.status_representation())
-}
-
-/// Returns a Status as a response. The message of a 403 is escaped, so that no browser takes it for markup (ERR-20).
-pub(crate) fn status(status: &Status, representation: Representation) -> Response<Body> {
-    if !status.is_forbidden() {
-        return status_response_in(status, representation);
-    }
-    let mut escaped = status.clone();
-    escaped.message = escape_html(&status.message);
-    let mut response = status_response_in(&escaped, representation);
-    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
-}
-
-fn escape_html(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// Adds a Warning header for each text (NEG-12).

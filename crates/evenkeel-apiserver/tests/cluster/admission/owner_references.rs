@@ -52,7 +52,7 @@ async fn gcx_020_a_changed_owner_needs_the_permission_to_delete() {
     let change = json!({"metadata": {"ownerReferences": [reference]}});
     assert_eq!(
         joe.patch(&format!("{MAPS}/b"), &change).await.refusal(403, "Forbidden"),
-        "configmaps \"b\" is forbidden: cannot set an ownerRef on a resource you can't delete: , &lt;nil&gt;"
+        "configmaps \"b\" is forbidden: cannot set an ownerRef on a resource you can't delete: , <nil>"
     );
     joe.patch(&format!("{MAPS}/a"), &json!({"metadata": {"ownerReferences": []}})).await.refusal(403, "Forbidden");
 
@@ -85,7 +85,7 @@ async fn gcx_021_a_blocking_reference_needs_the_finalizers_of_the_owner() {
     assert_eq!(
         joe.post(MAPS, &owned("a", &reference)).await.refusal(403, "Forbidden"),
         "configmaps \"a\" is forbidden: cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set \
-         finalizers on: , &lt;nil&gt;"
+         finalizers on: , <nil>"
     );
     reference["blockOwnerDeletion"] = false.into();
     joe.post(MAPS, &owned("a", &reference)).await.expect(201);

@@ -49,7 +49,7 @@ async fn rba_001_a_refusal_says_who_cannot_do_what() {
 }
 
 #[tokio::test]
-async fn rba_001_markup_in_a_name_is_escaped() {
+async fn rba_001_err_20_markup_in_a_name_is_escaped() {
     let api = start().await;
     let refused = api.acting_as("<b>&", &[]).get(PODS).await;
     assert!(refused.refusal(403, "Forbidden").contains(r#"User "&lt;b&gt;&amp;" cannot list"#));
