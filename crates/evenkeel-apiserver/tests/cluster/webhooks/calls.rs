@@ -52,6 +52,31 @@ async fn awh_004_the_first_known_version_is_used() {
 }
 
 #[tokio::test]
+async fn awh_004_the_path_is_cleaned() {
+    let api = Api::start().await;
+    let hook = WebhookServer::start(&["127.0.0.1", "hooks.default.svc"], |review| {
+        (200, reply(review, json!({"allowed": true})))
+    })
+    .await;
+    api.server.route_service("default", "hooks", 443, hook.address);
+    let service = |path: &str| json!({"caBundle": hook.ca_bundle, "service": {"namespace": "default", "name": "hooks", "path": path}});
+    let clients = [
+        (hook.client(""), "/?timeout=10s"),
+        (hook.client("//validate"), "/validate?timeout=10s"),
+        (hook.client("/a//b/"), "/a/b?timeout=10s"),
+        (hook.client("/a/./b/../../../c"), "/c?timeout=10s"),
+        (service(""), "/?timeout=10s"),
+        (service("/validate/"), "/validate?timeout=10s"),
+    ];
+    for (index, (client, expected)) in clients.iter().enumerate() {
+        validating(&api, client, json!({})).await;
+        api.post(CONFIG_MAPS, &config_map(&format!("a-{index}"))).await.expect(201);
+        assert_eq!(hook.seen()[index].uri, *expected);
+        api.delete(&format!("{VALIDATING}/hook")).await.expect(200);
+    }
+}
+
+#[tokio::test]
 async fn awh_002_mutating_webhooks_see_the_output_of_those_before() {
     let api = Api::start().await;
     let append = |text: &'static str| {
