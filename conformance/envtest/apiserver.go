@@ -15,12 +15,13 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
 
 // serveEvenkeel starts the program of $EVENKEEL and serves it at the secure port of kube-apiserver's flags.
-// $EVENKEEL_FLAGS are further flags of it.
+// $EVENKEEL_FLAGS are further flags of it. No controllers run unless they name some: these suites have no kube-controller-manager.
 func serveEvenkeel(flags map[string]string) error {
 	tlsConfig, err := servingTLS(flags)
 	if err != nil {
@@ -30,7 +31,7 @@ func serveEvenkeel(flags map[string]string) error {
 	if err != nil {
 		return err
 	}
-	evenkeel, target, err := startEvenkeel(token)
+	evenkeel, target, err := startEvenkeel(token, evenkeelFlags(flags, os.Getenv("EVENKEEL_FLAGS")))
 	if err != nil {
 		return err
 	}
@@ -47,7 +48,7 @@ func serveEvenkeel(flags map[string]string) error {
 	}()
 	server := &http.Server{
 		Addr:      net.JoinHostPort(flags["bind-address"], flags["secure-port"]),
-		Handler:   authenticatingProxy(target, token),
+		Handler:   authenticatingProxy(target, token, !strings.Contains(flags["feature-gates"], "AggregatedDiscoveryEndpoint=false")),
 		TLSConfig: tlsConfig,
 	}
 	return server.ListenAndServeTLS("", "")
@@ -85,7 +86,19 @@ func randomToken() (string, error) {
 	return hex.EncodeToString(bytes[:]), nil
 }
 
-func startEvenkeel(token string) (*exec.Cmd, *url.URL, error) {
+// evenkeelFlags returns the flags of `evenkeel apiserver` for those of kube-apiserver, followed by the further ones.
+func evenkeelFlags(flags map[string]string, further string) []string {
+	var translated []string
+	if !strings.Contains(further, "--controllers") {
+		translated = append(translated, "--controllers", "off")
+	}
+	if slices.Contains(strings.Split(flags["authorization-mode"], ","), "RBAC") && !strings.Contains(further, "--rbac") {
+		translated = append(translated, "--rbac")
+	}
+	return append(translated, strings.Fields(further)...)
+}
+
+func startEvenkeel(token string, flags []string) (*exec.Cmd, *url.URL, error) {
 	program := os.Getenv("EVENKEEL")
 	if program == "" {
 		return nil, nil, fmt.Errorf("EVENKEEL must be the path of the program evenkeel")
@@ -99,8 +112,7 @@ func startEvenkeel(token string) (*exec.Cmd, *url.URL, error) {
 		return nil, nil, err
 	}
 	arguments := []string{"apiserver", "--plain-http", "--listen", "127.0.0.1:0", "--token-file", tokens.Name()}
-	arguments = append(arguments, strings.Fields(os.Getenv("EVENKEEL_FLAGS"))...)
-	evenkeel := exec.Command(program, arguments...)
+	evenkeel := exec.Command(program, append(arguments, flags...)...)
 	evenkeel.Stderr = os.Stderr
 	output, err := evenkeel.StdoutPipe()
 	if err != nil {
@@ -123,8 +135,16 @@ func startEvenkeel(token string) (*exec.Cmd, *url.URL, error) {
 	return nil, nil, fmt.Errorf("%s ended before it was ready", program)
 }
 
+// withoutAggregatedDiscovery removes the clauses of an Accept header that name aggregated discovery.
+func withoutAggregatedDiscovery(accept string) string {
+	clauses := strings.Split(accept, ",")
+	return strings.Join(slices.DeleteFunc(clauses, func(clause string) bool {
+		return strings.Contains(clause, "as=APIGroupDiscoveryList")
+	}), ",")
+}
+
 // authenticatingProxy forwards requests. The user of a client certificate becomes the impersonated user; bearer tokens pass unchanged.
-func authenticatingProxy(target *url.URL, token string) http.Handler {
+func authenticatingProxy(target *url.URL, token string, aggregatedDiscovery bool) http.Handler {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 1000
 	transport.DisableCompression = true
@@ -135,6 +155,9 @@ func authenticatingProxy(target *url.URL, token string) http.Handler {
 			// Not SetURL: it would clean names that contain an escaped slash.
 			request.Out.URL.Scheme, request.Out.URL.Host = target.Scheme, target.Host
 			request.Out.Host = target.Host
+			if accept := request.Out.Header.Get("Accept"); accept != "" && !aggregatedDiscovery {
+				request.Out.Header.Set("Accept", withoutAggregatedDiscovery(accept))
+			}
 			connection := request.In.TLS
 			if connection == nil || len(connection.VerifiedChains) == 0 {
 				return

@@ -126,10 +126,12 @@ impl DeclType {
         }
     }
 
-    /// Returns the type of a declared field, by its name in expressions.
+    /// Returns the type of a declared field, by its escaped name.
     pub fn field(&self, name: &str) -> Option<&DeclType> {
         match &self.kind {
-            DeclKind::Object(object) => object.field(name).map(|field| &field.decl),
+            // A reserved word that is not escaped has no type here, and so no known size: upstream's estimate of costs
+            // does not find it either.
+            DeclKind::Object(object) => object.fields.get(name).map(|field| &field.decl),
             _ => None,
         }
     }
@@ -168,8 +170,10 @@ impl ObjectDecl {
         self.fields.iter().map(|(name, field)| (&**name, field))
     }
 
+    /// Returns the field that an expression selects. After a dot a reserved word needs no escape, as since Kubernetes 1.31.
     pub(crate) fn field(&self, name: &str) -> Option<&FieldDecl> {
-        self.fields.get(name)
+        let reserved = || RESERVED.contains(&name).then(|| self.fields.get(format!("__{name}__").as_str())).flatten();
+        self.fields.get(name).or_else(reserved)
     }
 
     /// Returns the type of a field, by its name in expressions.
@@ -193,7 +197,7 @@ impl FieldDecl {
     }
 }
 
-/// The words that cannot name a field in an expression.
+/// The words that CEL reserves.
 const RESERVED: [&str; 21] = [
     "true",
     "false",

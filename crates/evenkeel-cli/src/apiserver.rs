@@ -107,10 +107,15 @@ pub(crate) struct Arguments {
     /// Install the custom resource definitions in this folder before the first request
     #[arg(long, value_name = "FOLDER")]
     crd_dir: Option<PathBuf>,
-    /// When objects without living owners are deleted: `immediate` (before the response to the request that causes it),
-    /// `delayed=TIME` or `off`, for a server that a kube-controller-manager uses
+    /// When the controllers act that a kube-controller-manager would run: those of namespaces, service accounts, garbage,
+    /// quotas, volume protection and aggregated roles. `immediate` (before the response to the request that causes it),
+    /// `delayed=TIME` or `off`, as on a kube-apiserver alone
     #[arg(long, value_name = "WHEN", default_value = "immediate", value_parser = timing)]
-    garbage_collector: ControllerTiming,
+    controllers: ControllerTiming,
+    /// When objects without living owners are deleted: `immediate`, `delayed=TIME` or `off`, for a server that a
+    /// kube-controller-manager uses [default: as --controllers]
+    #[arg(long, value_name = "WHEN", value_parser = timing)]
+    garbage_collector: Option<ControllerTiming>,
     /// Take descriptions of built-in kinds, for `kubectl explain`, from the OpenAPI document of a cluster: the output of
     /// `kubectl get --raw /openapi/v2`, or of a document of /openapi/v3. Repeatable
     #[arg(long, value_name = "FILE")]
@@ -229,7 +234,10 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     let mut builder =
         ApiServer::builder().listen(arguments.listen).anonymous(arguments.anonymous).fault_endpoint(arguments.control);
     builder = builder.max_in_flight(arguments.max_requests_inflight, arguments.max_mutating_requests_inflight);
-    builder = builder.garbage_collector(arguments.garbage_collector);
+    let controllers = arguments.controllers;
+    builder = builder.namespace_controller(controllers).service_account_controller(controllers);
+    builder = builder.quota_controller(controllers).protection_controller(controllers).role_aggregation(controllers);
+    builder = builder.garbage_collector(arguments.garbage_collector.unwrap_or(controllers));
     builder = if arguments.plain_http { builder.plain_http() } else { builder.tls() };
     builder = builder.rbac(arguments.rbac);
     if let Some(token) = arguments.token {

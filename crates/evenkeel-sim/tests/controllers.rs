@@ -55,7 +55,9 @@ async fn create_and_delete(workload: Workload) -> Outcome {
 fn scenario() -> Scenario {
     let every_map_has_a_secret = |state: &ClusterState| {
         let missing = state.objects("configmaps").find(|map| {
-            state.object("secrets", &format!("default/{}", map["metadata"]["name"].as_str().unwrap())).is_none()
+            state
+                .object("secrets", &format!("default/{}", map["metadata"]["name"].as_str().unwrap_or_default()))
+                .is_none()
         });
         missing.map_or(Ok(()), |map| Err(format!("{} has none", map["metadata"]["name"])))
     };

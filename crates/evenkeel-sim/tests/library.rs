@@ -1,7 +1,7 @@
 //! Parts of evenkeel in simulation: informers and leader election keep their promises under every legal fault.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use evenkeel::cache::Event;
@@ -40,7 +40,7 @@ type Told = Arc<Mutex<BTreeMap<String, (String, u64)>>>;
 
 /// Checks one notification against those before it (INV-2, INV-4).
 fn observe(process: &Process, told: &Told, event: &Event<ConfigMap>) {
-    let mut told = told.lock().unwrap();
+    let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
     let key = event.key().to_string();
     let known = told.get(&key).cloned();
     let wrong = |message: String| process.fail("legal handler history", message);
@@ -105,7 +105,7 @@ async fn watch_maps(process: Process) -> Outcome {
     if cached != expected {
         process.fail("convergence", format!("the cache has {cached:?}, the server has {expected:?}"));
     }
-    let told: Vec<String> = told.lock().unwrap().keys().cloned().collect();
+    let told: Vec<String> = told.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
     if told.len() != expected.len() {
         process.fail("no lost delete", format!("the handler knows {told:?}, the server has {expected:?}"));
     }

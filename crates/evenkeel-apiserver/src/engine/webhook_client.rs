@@ -86,7 +86,7 @@ impl WebhookClient {
             WebhookReceiver::Service(service) => {
                 let server_name = format!("{}.{}.svc", service.name, service.namespace);
                 let authority = format!("{server_name}:{}", service.port);
-                let path = format!("/{}?{query}", service.path.trim_start_matches('/'));
+                let path = format!("{}?{query}", clean_path(&service.path));
                 let url = format!("https://{authority}{path}");
                 match engine.service_address(service) {
                     Err(why) => CallEndpoint::Unreachable(CallError(format!("Post \"{url}\": {why}"))),
@@ -110,7 +110,7 @@ impl WebhookClient {
         };
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = authority.port_u16().unwrap_or(DEFAULT_PORT);
-        let path = format!("{}?{query}", if uri.path().is_empty() { "/" } else { uri.path() });
+        let path = format!("{}?{query}", clean_path(uri.path()));
         let address = match host.parse::<IpAddr>() {
             Ok(ip) => CallAddress::Socket(SocketAddr::new(ip, port)),
             Err(_) => CallAddress::Host(host.clone(), port),
@@ -124,6 +124,22 @@ impl WebhookClient {
             ca_bundle: self.ca_bundle.clone(),
         }))
     }
+}
+
+/// Returns a path as client-go's REST client sends it: from the root, without empty, `.` and `..` segments and without a
+/// slash at the end. envtest writes URLs with two slashes, which Go's `http.ServeMux` redirects.
+fn clean_path(path: &str) -> String {
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => {
+                segments.pop();
+            }
+            other => segments.push(other),
+        }
+    }
+    format!("/{}", segments.join("/"))
 }
 
 impl ApiEngine {

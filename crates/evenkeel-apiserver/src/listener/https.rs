@@ -14,9 +14,12 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
+use rustls::client::WantsClientCert;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{CertificateError, ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::net::{TcpStream, lookup_host};
@@ -24,6 +27,7 @@ use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 
 use super::tls::provider;
+use super::webhook_trust::BundleVerifier;
 use crate::outbound::{CallAddress, CallError, CallResult, HttpsEndpoint};
 
 const USER_AGENT: &str = "kube-apiserver-admission";
@@ -37,6 +41,8 @@ const IDLE: Duration = Duration::from_secs(60);
 const MAX_TRUSTED: usize = 64;
 /// How much of a response that is not JSON an error shows.
 const SHOWN: usize = 2048;
+/// Go's text about a certificate that is too old or too new.
+const INVALID_DATE: &str = "x509: certificate has expired or is not yet valid";
 
 /// An HTTPS client with a pool of connections.
 #[derive(Default)]
@@ -160,22 +166,21 @@ impl HttpsClient {
                 tracing::warn!(why, "no trusted certificates on this system; webhooks need a caBundle");
             }
             roots.add_parsable_certificates(loaded.certs);
-            let config = client_config(roots)?;
+            let config = finished(tls_versions(provider())?.with_root_certificates(roots));
             return Ok(Arc::clone(self.system.get_or_init(|| config)));
         }
         if let Some(config) = lock(&self.trusted).get(&hash) {
             return Ok(Arc::clone(config));
         }
         let unusable = |why: &str| format!("unable to load root certificates: {why}");
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(bundle) {
-            let certificate = certificate.map_err(|error| unusable(&error.to_string()))?;
-            roots.add(certificate).map_err(|error| unusable(&error.to_string()))?;
-        }
-        if roots.is_empty() {
+        let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bundle).collect();
+        let certificates = certificates.map_err(|error| unusable(&error.to_string()))?;
+        if certificates.is_empty() {
             return Err(unusable("unable to parse bytes as PEM block"));
         }
-        let config = client_config(roots)?;
+        let provider = provider();
+        let verifier = BundleVerifier::new(certificates, &provider).map_err(|error| unusable(&error.to_string()))?;
+        let config = finished(tls_versions(provider)?.dangerous().with_custom_certificate_verifier(verifier));
         let mut trusted = lock(&self.trusted);
         if trusted.len() >= MAX_TRUSTED {
             trusted.clear();
@@ -189,12 +194,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn client_config(roots: RootCertStore) -> Result<Arc<ClientConfig>, String> {
-    let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
-    let builder = builder.map_err(|error| format!("tls: {error}"))?;
-    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+fn tls_versions(provider: Arc<CryptoProvider>) -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, String> {
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    builder.map_err(|error| format!("tls: {error}"))
+}
+
+fn finished(builder: ConfigBuilder<ClientConfig, WantsClientCert>) -> Arc<ClientConfig> {
+    let mut config = builder.with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+    Arc::new(config)
 }
 
 fn request(endpoint: &HttpsEndpoint, body: &Bytes) -> Result<Request<Full<Bytes>>, String> {
@@ -258,13 +266,23 @@ fn tls_text(error: &io::Error) -> String {
                 false => format!("x509: certificate is valid for {}, not {expected}", presented.join(", ")),
             }
         }
-        CertificateError::ExpiredContext { .. }
-        | CertificateError::Expired
-        | CertificateError::NotValidYetContext { .. }
-        | CertificateError::NotValidYet => format!("x509: certificate has expired or is not yet valid: {fault}"),
+        CertificateError::ExpiredContext { time, not_after } => {
+            format!("{INVALID_DATE}: current time {} is after {}", moment(*time), moment(*not_after))
+        }
+        CertificateError::NotValidYetContext { time, not_before } => {
+            format!("{INVALID_DATE}: current time {} is before {}", moment(*time), moment(*not_before))
+        }
+        CertificateError::Expired | CertificateError::NotValidYet => INVALID_DATE.to_owned(),
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "x509: certificate specifies an incompatible key usage".to_owned()
+        }
         other => format!("x509: {other}"),
     };
     format!("tls: failed to verify certificate: {text}")
+}
+
+fn moment(time: UnixTime) -> Timestamp {
+    i64::try_from(time.as_secs()).ok().and_then(|seconds| Timestamp::from_second(seconds).ok()).unwrap_or_default()
 }
 
 /// Takes the name out of rustls' notation `DnsName("x")`.

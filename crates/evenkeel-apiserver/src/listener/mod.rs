@@ -34,6 +34,7 @@ mod stall;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tls;
+mod webhook_trust;
 
 use std::io;
 use std::path::Path;

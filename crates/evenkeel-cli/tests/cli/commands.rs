@@ -88,6 +88,35 @@ fn apiserver_logs_requests_and_writes_an_audit_log() {
     assert_eq!((&event["stage"], &event["requestURI"]), (&"ResponseComplete".into(), &"/version?x=1".into()));
 }
 
+#[cfg(unix)]
+#[test]
+fn apiserver_without_controllers_is_a_kube_apiserver_alone() {
+    use std::io::Write;
+
+    for (flags, code) in [(&[][..], "200"), (&["--controllers", "off"], "404")] {
+        let mut server = Process(
+            evenkeel(&["apiserver", "--listen", "127.0.0.1:0", "--plain-http"])
+                .args(flags)
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap(),
+        );
+        let mut line = String::new();
+        // Open until the end, because the server writes to it when it stops.
+        let mut stdout = BufReader::new(server.0.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
+        let mut connection =
+            std::net::TcpStream::connect(line.strip_prefix("listening on http://").unwrap().trim()).unwrap();
+        let account = "/api/v1/namespaces/default/serviceaccounts/default";
+        write!(connection, "GET {account} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        let mut response = String::new();
+        connection.read_to_string(&mut response).unwrap();
+        assert!(response.starts_with(&format!("HTTP/1.1 {code} ")), "{flags:?}: {response}");
+        server.signal("TERM");
+        assert!(server.0.wait().unwrap().success());
+    }
+}
+
 #[test]
 fn apiserver_explains_refused_arguments() {
     let open = evenkeel(&[]).args(["apiserver", "--listen", "0.0.0.0:0", "--plain-http"]).output().unwrap();

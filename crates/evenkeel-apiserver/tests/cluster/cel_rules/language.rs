@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{SAMPLES, errors, sample, serving, spec, with_spec};
+use super::{SAMPLES, definition_errors, errors, sample, serving, spec, with_spec};
 
 #[tokio::test]
 async fn cel_004_types_follow_the_schema() {
@@ -33,6 +33,23 @@ async fn cel_005_names_are_escaped() {
     api.post(SAMPLES, &sample(object.clone())).await.expect(201);
     object["in"] = json!("7");
     assert_eq!(errors(&api, object).await, "spec: Invalid value: names");
+}
+
+#[tokio::test]
+async fn cel_005_a_reserved_word_after_a_dot_needs_no_escape() {
+    let properties = json!({"namespace": {"type": "string", "maxLength": 9}, "function": {"type": "integer"}});
+    let rule = "has(self.namespace) && self.namespace == 'a' && self.namespace == self.__namespace__ && self.function == 1 \
+                && size(self.namespace) == 1";
+    let api = serving(spec(properties.clone(), json!([{"rule": rule, "message": "words"}]))).await;
+    api.post(SAMPLES, &sample(json!({"namespace": "a", "function": 1}))).await.expect(201);
+    assert_eq!(errors(&api, json!({"namespace": "b", "function": 1})).await, "spec: Invalid value: words");
+    assert_eq!(errors(&api, json!({"function": 1})).await, "spec: Invalid value: words");
+
+    // The size is known only by the escaped name.
+    let schema = |rule: &str| spec(properties.clone(), json!([{"rule": rule}]));
+    let refused = definition_errors(schema("self.namespace.contains('b')")).await;
+    assert!(refused.contains("estimated rule cost exceeds budget"), "{refused}");
+    serving(schema("self.__namespace__.contains('b')")).await;
 }
 
 /// Rules over constants, all of which hold.

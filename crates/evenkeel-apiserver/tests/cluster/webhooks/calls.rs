@@ -1,5 +1,6 @@
 //! Calls of webhooks over HTTPS.
 
+use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, date_time_ymd};
 use serde_json::{Value, json};
 
 use super::server::{WebhookServer, closed_port, reply};
@@ -48,6 +49,31 @@ async fn awh_004_the_first_known_version_is_used() {
     validating(&api, &hook.client(""), json!({"admissionReviewVersions": ["v2", "v1beta1", "v1"]})).await;
     api.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
     assert_eq!(hook.seen()[0].review["apiVersion"], "admission.k8s.io/v1beta1");
+}
+
+#[tokio::test]
+async fn awh_004_the_path_is_cleaned() {
+    let api = Api::start().await;
+    let hook = WebhookServer::start(&["127.0.0.1", "hooks.default.svc"], |review| {
+        (200, reply(review, json!({"allowed": true})))
+    })
+    .await;
+    api.server.route_service("default", "hooks", 443, hook.address);
+    let service = |path: &str| json!({"caBundle": hook.ca_bundle, "service": {"namespace": "default", "name": "hooks", "path": path}});
+    let clients = [
+        (hook.client(""), "/?timeout=10s"),
+        (hook.client("//validate"), "/validate?timeout=10s"),
+        (hook.client("/a//b/"), "/a/b?timeout=10s"),
+        (hook.client("/a/./b/../../../c"), "/c?timeout=10s"),
+        (service(""), "/?timeout=10s"),
+        (service("/validate/"), "/validate?timeout=10s"),
+    ];
+    for (index, (client, expected)) in clients.iter().enumerate() {
+        validating(&api, client, json!({})).await;
+        api.post(CONFIG_MAPS, &config_map(&format!("a-{index}"))).await.expect(201);
+        assert_eq!(hook.seen()[index].uri, *expected);
+        api.delete(&format!("{VALIDATING}/hook")).await.expect(200);
+    }
 }
 
 #[tokio::test]
@@ -148,6 +174,58 @@ async fn awh_017_the_certificate_must_be_of_the_bundle_and_for_the_name() {
         api.delete(&format!("{VALIDATING}/hook")).await.expect(200);
     }
     assert!(hook.seen().is_empty() && other.seen().is_empty());
+}
+
+#[tokio::test]
+async fn awh_017_a_certificate_in_the_bundle_needs_no_authority() {
+    let api = Api::start().await;
+    let allowed = |review: &Value| (200, reply(review, json!({"allowed": true})));
+    let plain = WebhookServer::start(&["127.0.0.1"], allowed).await;
+    let authority = |certificate: &mut CertificateParams| {
+        certificate.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    };
+    let authority = WebhookServer::start_with(&["127.0.0.1"], authority, allowed).await;
+    for hook in [&plain, &authority] {
+        let mut client = hook.client("/");
+        client["caBundle"] = hook.certificate_bundle.as_str().into();
+        validating(&api, &client, json!({})).await;
+        api.post(&format!("{CONFIG_MAPS}?dryRun=All"), &config_map("a")).await.expect(201);
+        assert_eq!(hook.seen().len(), 1);
+        api.delete(&format!("{VALIDATING}/hook")).await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn awh_017_a_certificate_in_the_bundle_must_be_valid() {
+    let api = Api::start().await;
+    let allowed = |review: &Value| (200, reply(review, json!({"allowed": true})));
+    let expired = |certificate: &mut CertificateParams| certificate.not_after = date_time_ymd(2020, 1, 1);
+    let early = |certificate: &mut CertificateParams| certificate.not_before = date_time_ymd(4000, 1, 1);
+    let client_only = |certificate: &mut CertificateParams| {
+        certificate.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    };
+    let hooks = [
+        (
+            WebhookServer::start_with(&["127.0.0.1"], expired, allowed).await,
+            "has expired or is not yet valid: current time 20",
+        ),
+        (WebhookServer::start_with(&["127.0.0.1"], early, allowed).await, "Z is before 4000-01-01T00:00:00Z"),
+        (
+            WebhookServer::start_with(&["127.0.0.1"], client_only, allowed).await,
+            "x509: certificate specifies an incompatible key usage",
+        ),
+        (WebhookServer::start(&["other.example.com"], allowed).await, "valid for other.example.com, not 127.0.0.1"),
+    ];
+    for (hook, expected) in &hooks {
+        let mut client = hook.client("/");
+        client["caBundle"] = hook.certificate_bundle.as_str().into();
+        validating(&api, &client, json!({})).await;
+        let refused = api.post(CONFIG_MAPS, &config_map("a")).await;
+        let message = refused.refusal(500, "InternalError");
+        assert!(message.contains("failed to verify certificate") && message.contains(expected), "{message}");
+        assert!(hook.seen().is_empty());
+        api.delete(&format!("{VALIDATING}/hook")).await.expect(200);
+    }
 }
 
 #[tokio::test]

@@ -36,6 +36,8 @@ pub(crate) struct WebhookServer {
     pub(crate) address: SocketAddr,
     /// The authority of the certificate, as `caBundle` has it.
     pub(crate) ca_bundle: String,
+    /// The certificate alone, in the same form.
+    pub(crate) certificate_bundle: String,
     seen: Arc<Mutex<Vec<SeenRequest>>>,
 }
 
@@ -45,12 +47,24 @@ impl WebhookServer {
         names: &[&str],
         answer: impl Fn(&Value) -> (u16, String) + Send + Sync + 'static,
     ) -> WebhookServer {
+        WebhookServer::start_with(names, |_| (), answer).await
+    }
+
+    /// Starts a server whose certificate is changed by `adjust` before it is signed.
+    pub(crate) async fn start_with(
+        names: &[&str],
+        adjust: impl FnOnce(&mut CertificateParams),
+        answer: impl Fn(&Value) -> (u16, String) + Send + Sync + 'static,
+    ) -> WebhookServer {
         let mut ca = CertificateParams::default();
         ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let ca = CertifiedIssuer::self_signed(ca, KeyPair::generate().unwrap()).unwrap();
         let key = KeyPair::generate().unwrap();
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &ca).unwrap();
+        let mut certificate = CertificateParams::new(names).unwrap();
+        adjust(&mut certificate);
+        let certificate = certificate.signed_by(&key, &ca).unwrap();
+        let certificate_bundle = STANDARD.encode(certificate.pem());
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -100,7 +114,7 @@ impl WebhookServer {
                 });
             }
         });
-        WebhookServer { address, ca_bundle: STANDARD.encode(ca.pem()), seen }
+        WebhookServer { address, ca_bundle: STANDARD.encode(ca.pem()), certificate_bundle, seen }
     }
 
     /// Starts a server at `127.0.0.1` that returns this `response` to every review.
