@@ -27,8 +27,8 @@
 //!   [`Builder::rbac`]. Its only controllers collect garbage, aggregate roles, add default ServiceAccounts, remove
 //!   terminating namespaces and definitions, publish the usage of quotas, release unused volumes, and expire events.
 //! - A request to an unsupported subresource returns 501.
-//! - An object that kube-apiserver would act upon and this server does not (mutating admission policies, flow
-//!   control, API services) is stored, and every write of it returns a `Warning` header.
+//! - An object that kube-apiserver would act upon and this server does not (flow control, API services, further
+//!   ServiceCIDRs) is stored, and every write of it returns a `Warning` header.
 //!
 //! # Modules
 //!
