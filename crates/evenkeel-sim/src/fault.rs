@@ -37,7 +37,8 @@ pub enum Fault {
     Refused,
     /// A request takes long.
     Slow,
-    /// A request gets no response.
+    /// A request gets no response. After a minute its connection breaks: keep-alives of the transport notice a dead peer, and a
+    /// server ends every request that is not a watch.
     Hangs,
     /// A watch is silent, though its connection is open.
     WatchSilent,
@@ -181,6 +182,8 @@ pub(crate) enum RequestFault {
     Refuse,
     /// It waits this long before it reaches the server.
     Delay(Duration),
+    /// It does not reach the server, and its sender learns that late.
+    Hang,
     /// Another client changes the object first.
     Rival,
 }
@@ -261,7 +264,7 @@ pub(crate) fn request_fault(fault: Fault, decisions: &mut Decisions) -> (Request
             let delay = Duration::from_millis(u64::from(number(45_000)));
             (RequestFault::Delay(delay), format!("the request is slow ({delay:.1?})"))
         }
-        Fault::Hangs => (RequestFault::Inject(Action::Hang), "the request hangs".to_owned()),
+        Fault::Hangs => (RequestFault::Hang, "the request hangs".to_owned()),
         Fault::ResponseLost => {
             (RequestFault::Inject(Action::CommitThenDrop), "done, and the response is lost".to_owned())
         }

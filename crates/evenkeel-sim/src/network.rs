@@ -25,6 +25,9 @@ use crate::world::{Cluster, CrashPhase};
 
 type Failure = io::Error;
 
+/// When a connection without a response breaks.
+const HANG: Duration = Duration::from_secs(60);
+
 /// The service behind the client of a process.
 #[derive(Clone, Debug)]
 pub(crate) struct Network {
@@ -78,6 +81,11 @@ impl Network {
             Some(RequestFault::Inject(action)) => injected.push(action),
             Some(RequestFault::Delay(more)) => delay += more,
             Some(RequestFault::Rival) => rival(&cluster, request.uri().path()).await,
+            Some(RequestFault::Hang) => {
+                world.trace(Some(sender), format!("{}: hangs", subject.words));
+                sleep(HANG).await;
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "no response; the connection is dead"));
+            }
             Some(RequestFault::Refuse) => {
                 world.trace(Some(sender), format!("{}: the connection is refused", subject.words));
                 wait(delay).await;

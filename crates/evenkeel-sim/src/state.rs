@@ -86,7 +86,7 @@ fn masked_object(object: &Value) -> Value {
     object
 }
 
-/// Masks times, and versions that objects record of themselves.
+/// Masks times, uids wherever they stand, and versions that objects record of themselves.
 fn mask_volatile(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -96,6 +96,7 @@ fn mask_volatile(value: &mut Value) {
         }
         Value::Array(items) => items.iter_mut().for_each(mask_volatile),
         Value::String(text) if is_time(text) => *value = "<time>".into(),
+        Value::String(text) if is_uid(text) => *value = "<uid>".into(),
         _ => {}
     }
 }
@@ -107,6 +108,15 @@ fn is_time(text: &str) -> bool {
         && text.bytes().zip(*b"0000-00-00T00:00:00").all(|(byte, shape)| match shape {
             b'0' => byte.is_ascii_digit(),
             separator => byte == separator,
+        })
+}
+
+/// Returns whether a text is a UUID.
+fn is_uid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(index, byte)| match index {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
         })
 }
 

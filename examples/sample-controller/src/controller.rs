@@ -103,6 +103,7 @@ impl SampleController {
         let running = self.informers.start();
         // Before the caches are synced, objects that are not listed yet would count as missing.
         tokio::select! {
+            biased;
             synced = self.informers.wait_for_sync() => synced?,
             () = &mut shutdown => return Ok(()),
         }
