@@ -1,5 +1,7 @@
 //! The sample controller in simulation: crashes at every write, restarts onto old replicas, random faults.
 
+#![allow(clippy::disallowed_names, reason = "foo is what a Foo is called")]
+
 use evenkeel::events::fake;
 use evenkeel::prelude::*;
 use evenkeel_sample_controller::{Foo, SampleController};
