@@ -12,6 +12,7 @@
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 #[path = "simulated_bugs/patterns.rs"]
+#[allow(dead_code, reason = "the correct one is for the tests")]
 mod patterns;
 
 use std::time::Instant;

@@ -75,7 +75,6 @@ fn annotation(wish: &Obj<ConfigMap>, key: &str) -> Result<Option<String>, Reconc
     Ok(wish.typed()?.metadata.annotations.as_ref().and_then(|all| all.get(key).cloned()))
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "for comparison"))]
 /// What the others get wrong: looks at what is there, and makes what is missing, under a name that is always the same.
 pub(crate) fn correct() -> Scenario {
     async fn reconcile(wish: Obj<ConfigMap>, ctx: Context) -> Reconciled {

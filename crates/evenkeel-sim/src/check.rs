@@ -36,6 +36,17 @@ pub struct Report {
 }
 
 impl Report {
+    /// Adds what other runs have shown.
+    pub fn merge(&mut self, other: &Report) {
+        self.runs += other.runs;
+        self.simulated += other.simulated;
+        self.steps += other.steps;
+        self.requests += other.requests;
+        for (fault, count) in &other.faults {
+            *self.faults.entry(*fault).or_default() += count;
+        }
+    }
+
     fn add(&mut self, run: &Run) {
         self.runs += 1;
         self.simulated += run.simulated;
@@ -214,7 +225,7 @@ impl Scenario {
         self.check_from(0, seeds)
     }
 
-    /// Does the same with `seeds` seeds from `first` on.
+    /// Does the same with this number of seeds from `first` on.
     ///
     /// # Errors
     /// See [`check`](Self::check).

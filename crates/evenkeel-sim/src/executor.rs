@@ -4,7 +4,7 @@
 //! ([`evenkeel_base::task`]). When all woken tasks have reported, one is chosen, runs until it waits, and so on. When none is
 //! left, tokio advances the clock to the next timer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -78,8 +78,9 @@ struct ExecutorState {
     next_task: u64,
     tasks: BTreeMap<TaskId, TaskState>,
     processes: BTreeMap<ProcessId, ProcessState>,
-    /// In the order in which they became ready.
-    ready: Vec<TaskId>,
+    /// By the step in which they became ready, then by number: the order in which one step wakes several tasks may be random, as that
+    /// of the receivers of a `watch` channel is.
+    ready: BTreeSet<(u64, TaskId)>,
     chosen: Option<TaskId>,
     /// The process of the task that runs.
     current: Incarnation,
@@ -101,7 +102,7 @@ impl Executor {
             next_task: 0,
             tasks: BTreeMap::new(),
             processes: BTreeMap::from([(ProcessId::HARNESS, harness)]),
-            ready: Vec::new(),
+            ready: BTreeSet::new(),
             chosen: None,
             current: HARNESS,
             dispatcher: None,
@@ -208,7 +209,7 @@ impl Executor {
             }
             let mut state = self.lock();
             state.dispatcher = Some(cx.waker().clone());
-            if state.chosen.is_some() || !state.ready.iter().any(|task| state.is_candidate(*task)) {
+            if state.chosen.is_some() || !state.ready.iter().any(|(_, task)| state.is_candidate(*task)) {
                 return Poll::Pending;
             }
             if !std::mem::replace(&mut has_collected, true) {
@@ -240,7 +241,8 @@ impl ExecutorState {
     }
 
     fn choose(&mut self, decisions: &mut Decisions) -> Option<TaskId> {
-        let candidates: Vec<TaskId> = self.ready.iter().copied().filter(|task| self.is_candidate(*task)).collect();
+        let candidates: Vec<TaskId> =
+            self.ready.iter().map(|(_, task)| *task).filter(|task| self.is_candidate(*task)).collect();
         let bound = u32::try_from(candidates.len()).unwrap_or(u32::MAX);
         let index = match bound {
             0 => return None,
@@ -248,7 +250,7 @@ impl ExecutorState {
             _ => decisions.choose(Stream::Task, bound, |random| self.draw(&candidates, random)),
         };
         let task = candidates.get(index as usize).copied()?;
-        self.ready.retain(|ready| *ready != task);
+        self.ready.retain(|(_, ready)| *ready != task);
         self.steps += 1;
         Some(task)
     }
@@ -287,7 +289,7 @@ impl ExecutorState {
 
     fn end(&mut self, task: TaskId) {
         self.tasks.remove(&task);
-        self.ready.retain(|ready| *ready != task);
+        self.ready.retain(|(_, ready)| *ready != task);
         self.stopped(task);
     }
 
@@ -325,8 +327,9 @@ impl TaskScheduler for Executor {
             state.current = incarnation;
             return Turn::Run;
         }
-        if !state.ready.contains(&task) {
-            state.ready.push(task);
+        if !state.ready.iter().any(|(_, ready)| *ready == task) {
+            let step = state.steps;
+            state.ready.insert((step, task));
         }
         state.wake_dispatcher();
         Turn::Wait

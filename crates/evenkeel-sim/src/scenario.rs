@@ -100,6 +100,11 @@ impl Scenario {
         }
     }
 
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Adds a CustomResourceDefinition as JSON.
     #[must_use]
     pub fn definition(mut self, definition: Value) -> Self {
