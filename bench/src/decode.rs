@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use evenkeel_apiserver::ApiServer;
 use evenkeel_core::codec::{Codec, ListDecoder};
 use evenkeel_core::{Obj, ResourceInfo};
 use http::Method;
@@ -55,7 +54,7 @@ pub(crate) async fn lists(count: usize) -> Result<(), Failure> {
 
 /// Returns a list as the server sends it: with managedFields, and each pod with a UID, a version and a status.
 async fn list(count: usize) -> Result<Bytes, Failure> {
-    let server = ApiServer::builder().in_process_only().start().await?;
+    let server = pods::server().in_process_only().start().await?;
     let mut service = server.service();
     for number in 0..count {
         expect(&mut service, Method::POST, PODS, Some(&pods::pod(number)), 201).await?;

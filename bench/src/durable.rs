@@ -24,7 +24,7 @@ const WRITERS: usize = 32;
 /// DUR-009 and DUR-013.
 pub(crate) async fn durable(count: usize) -> Result<(), Failure> {
     let folder = Folder(std::env::temp_dir().join(format!("evenkeel-bench-durable-{}", std::process::id())));
-    let start = |fsync| ApiServer::builder().in_process_only().data_dir(&folder.0).fsync(fsync).start();
+    let start = |fsync| pods::server().in_process_only().data_dir(&folder.0).fsync(fsync).start();
     let server = start(Fsync::Never).await?;
     let mut writers = JoinSet::new();
     for writer in 0..WRITERS {

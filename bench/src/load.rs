@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use evenkeel_apiserver::ApiServer;
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
 use tower_service::Service;
@@ -20,7 +19,7 @@ pub(crate) async fn creates() -> Result<(), Failure> {
     const COUNT: usize = 20_000;
     let bodies: Vec<String> = (0..COUNT).map(|number| pods::pod(number).to_string()).collect();
 
-    let server = ApiServer::builder().in_process_only().start().await?;
+    let server = pods::server().in_process_only().start().await?;
     let mut service = server.service();
     let begin = Instant::now();
     for body in &bodies {
@@ -34,7 +33,7 @@ pub(crate) async fn creates() -> Result<(), Failure> {
     drop(server);
 
     for (name, in_flight) in [("creates, HTTP/2, one at a time", 1), ("creates, HTTP/2, 32 in flight", 32)] {
-        let server = ApiServer::start().await?;
+        let server = pods::server().start().await?;
         let address = server.url().trim_start_matches("http://").to_owned();
         let uri = format!("{}{PODS}", server.url());
         let Connection::Http2(sender) = Connection::http2(&address).await? else { return Err("no HTTP/2".into()) };
@@ -73,7 +72,7 @@ fn rate(name: &str, count: usize, begin: Instant, target: &str) {
 
 /// STO-30 and HL-9.
 pub(crate) async fn large(count: usize) -> Result<(), Failure> {
-    let server = ApiServer::start().await?;
+    let server = pods::server().start().await?;
     let mut service = server.service();
     let before = resident();
     for number in 0..count {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use evenkeel_apiserver::ApiServer;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -62,7 +61,7 @@ pub(crate) async fn compare(peer: &Peer) -> Result<(), Failure> {
         Some(path) => std::fs::read(path)?,
         None => return Err("--peer needs --peer-ca".into()),
     };
-    let server = ApiServer::builder().tls().start().await?;
+    let server = pods::server().tls().start().await?;
     let own_ca = server.ca_pem().unwrap_or_default().as_bytes().to_vec();
     let own_token = server.token().unwrap_or_default().to_owned();
     // Alternating rounds share the load of the machine; the better of each counts.

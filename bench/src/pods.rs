@@ -1,9 +1,15 @@
 //! Pods of realistic shape and size.
 
+use evenkeel_apiserver::{ApiServer, Builder, ControllerTiming};
 use serde_json::{Value, json};
 
 /// Target size of a stored pod, in bytes of JSON.
 pub(crate) const STORED: usize = 3000;
+
+/// Returns a builder for a server of these pods. Their ReplicaSets do not exist, so that a garbage collector would delete them.
+pub(crate) fn server() -> Builder {
+    ApiServer::builder().garbage_collector(ControllerTiming::Off)
+}
 
 /// Returns the nth pod of a workload. With the server's additions it is stored in about [`STORED`] bytes.
 pub(crate) fn pod(number: usize) -> Value {

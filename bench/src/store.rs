@@ -19,6 +19,7 @@ const SLICES: usize = 5;
 
 /// Options of the case store.
 #[derive(Debug, Args)]
+#[group(id = "store")]
 pub(crate) struct Options {
     /// Pods in the case store.
     #[arg(long, default_value_t = 50_000)]

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use evenkeel_apiserver::ApiServer;
 use http::Method;
 use http_body_util::BodyExt;
 use serde_json::json;
@@ -23,7 +22,7 @@ const SAMPLE: usize = 16;
 /// STO-33: every watcher receives every event. First at the given rate, then as fast as possible.
 pub(crate) async fn fan_out(watchers: usize) -> Result<(), Failure> {
     for (name, paced) in [("watch, 1,000 events/s", true), ("watch, as fast as possible", false)] {
-        let server = ApiServer::builder().in_process_only().start().await?;
+        let server = pods::server().in_process_only().start().await?;
         let mut service = server.service();
         expect(&mut service, Method::POST, PODS, Some(&pods::pod(0)), 201).await?;
         let start = Instant::now();

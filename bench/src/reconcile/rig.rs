@@ -28,6 +28,7 @@ const WARM_UP: usize = 200;
 
 /// What is measured, and how often.
 #[derive(Clone, Debug, clap::Args)]
+#[group(id = "reconcile")]
 pub(crate) struct Options {
     /// Timed events per line of the case reconcile.
     #[arg(long, default_value_t = 2_000)]
