@@ -221,6 +221,9 @@ impl Scenario {
     ///
     /// # Errors
     /// The first run that breaks an invariant, with the fewest faults that still break it.
+    ///
+    /// # Panics
+    /// If that variable names this scenario and is not a replay line.
     pub fn check(&self, seeds: u64) -> Result<Report, Failed> {
         self.check_from(0, seeds)
     }
@@ -293,7 +296,11 @@ impl Scenario {
     /// Returns the run that the environment asks for, if it is one of this scenario.
     fn requested_replay(&self) -> Option<RunSpec> {
         let line = std::env::var(REPLAY).ok()?;
-        line.strip_prefix(&*self.name)?.strip_prefix(':')?.parse().ok()
+        let spec = line.strip_prefix(&*self.name)?.strip_prefix(':')?;
+        match spec.parse() {
+            Ok(spec) => Some(spec),
+            Err(error) => panic!("{REPLAY}: {error}"),
+        }
     }
 
     fn check_one(&self, spec: RunSpec, report: &mut Report, reference: &mut Option<Comparable>) -> Result<(), Failed> {
