@@ -1,4 +1,4 @@
-//! Simulates parts of evenkeel for as long as it is told, and reports what was tried.
+//! Simulates parts of evenkeel with a number of seeds, and reports what was tried.
 //!
 //! ```text
 //! cargo run --release -p evenkeel-examples --example simulate                        # ten seeds of each scenario

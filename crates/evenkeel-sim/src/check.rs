@@ -237,24 +237,24 @@ impl Scenario {
         self.check_all(specs)
     }
 
-    /// Runs the scenario once for every write of every process and every [phase](CrashPhase) of it, with a crash there and no other
-    /// fault. The writes are those of a run without faults.
+    /// Runs the scenario once without faults, and then once for every write of every process and every [phase](CrashPhase) of it, with
+    /// a crash there and no other fault. The writes are those of the first run; a process that writes nothing adds no runs.
     ///
     /// # Errors
     /// The first run that breaks an invariant.
     pub fn crash_matrix(&self) -> Result<Report, Failed> {
-        self.check_all(self.write_points().into_iter().flat_map(|(process, write)| {
+        self.check_matrix(self.write_points().into_iter().flat_map(|(process, write)| {
             PHASES.map(|(phase, _)| RunSpec::Crash { process: process.clone(), write, phase })
         }))
     }
 
-    /// Runs the scenario once for every write of every process and every number of revisions up to six, with a restart there onto a
-    /// replica that lacks so many revisions and is stuck for a minute.
+    /// Runs the scenario once without faults, and then once for every write of every process and every number of revisions up to six,
+    /// with a restart there onto a replica that lacks so many revisions and is stuck for a minute.
     ///
     /// # Errors
     /// The first run that breaks an invariant.
     pub fn stale_matrix(&self) -> Result<Report, Failed> {
-        self.check_all(self.write_points().into_iter().flat_map(|(process, write)| {
+        self.check_matrix(self.write_points().into_iter().flat_map(|(process, write)| {
             (1..=BEHIND).map(move |behind| RunSpec::Stale { process: process.clone(), write, behind })
         }))
     }
@@ -281,6 +281,12 @@ impl Scenario {
         run(self, &RunPlan { choices, has_faults: false, points: WritePoints::default(), expected: None })
     }
 
+    /// Checks the points of a matrix after the run that they are taken from: if that fails, there are none.
+    fn check_matrix(&self, points: impl Iterator<Item = RunSpec>) -> Result<Report, Failed> {
+        let plain = RunSpec::Choices(ChoiceSource::Tape(Tape::default()));
+        self.check_all(std::iter::once(plain).chain(points))
+    }
+
     fn check_all(&self, specs: impl IntoIterator<Item = RunSpec>) -> Result<Report, Failed> {
         let mut report = Report::default();
         let mut reference = None;
@@ -297,14 +303,14 @@ impl Scenario {
     fn requested_replay(&self) -> Option<RunSpec> {
         let line = std::env::var(REPLAY).ok()?;
         let spec = line.strip_prefix(&*self.name)?.strip_prefix(':')?;
-        match spec.parse() {
+        match spec.parse().and_then(|spec| self.points(&spec).map(|_| spec)) {
             Ok(spec) => Some(spec),
             Err(error) => panic!("{REPLAY}: {error}"),
         }
     }
 
     fn check_one(&self, spec: RunSpec, report: &mut Report, reference: &mut Option<Comparable>) -> Result<(), Failed> {
-        // The processes are those of the scenario.
+        // The processes are those of the scenario: `requested_replay` has checked the others.
         let Ok(run) = self.run_spec(&spec, reference) else { return Ok(()) };
         report.add(&run);
         let Some(failure) = run.failure.clone() else { return Ok(()) };
@@ -335,23 +341,31 @@ impl Scenario {
         })
     }
 
-    /// Runs once. `reference` is the final state without faults, if it is the same for all runs.
-    fn run_spec(&self, spec: &RunSpec, reference: &mut Option<Comparable>) -> Result<Run, ReplayError> {
-        let plain = ChoiceSource::Tape(Tape::default());
+    /// Returns what happens at the writes of a run. Fails if the scenario does not have the process.
+    fn points(&self, spec: &RunSpec) -> Result<WritePoints, ReplayError> {
         let id = |name: &String| {
             let found = self.process_ids().zip(&self.processes).find(|(_, (candidate, _))| **candidate == **name);
             found.map(|(id, _)| id).ok_or_else(|| ReplayError::Process { process: name.clone() })
         };
-        let (choices, has_faults, points) = match spec {
-            RunSpec::Choices(choices) => (choices.clone(), true, WritePoints::default()),
+        let mut points = WritePoints::default();
+        match spec {
+            RunSpec::Choices(_) => {}
             RunSpec::Crash { process, write, phase } => {
-                let crash = CrashPoint { process: id(process)?, write: *write, phase: *phase };
-                (plain, false, WritePoints { crash: Some(crash), ..WritePoints::default() })
+                points.crash = Some(CrashPoint { process: id(process)?, write: *write, phase: *phase });
             }
             RunSpec::Stale { process, write, behind } => {
-                let stale = StaleRestart { process: id(process)?, write: *write, behind: *behind };
-                (plain, false, WritePoints { stale: Some(stale), ..WritePoints::default() })
+                points.stale = Some(StaleRestart { process: id(process)?, write: *write, behind: *behind });
             }
+        }
+        Ok(points)
+    }
+
+    /// Runs once. `reference` is the final state without faults, if it is the same for all runs.
+    fn run_spec(&self, spec: &RunSpec, reference: &mut Option<Comparable>) -> Result<Run, ReplayError> {
+        let points = self.points(spec)?;
+        let (choices, has_faults) = match spec {
+            RunSpec::Choices(choices) => (choices.clone(), true),
+            _ => (ChoiceSource::Tape(Tape::default()), false),
         };
         if !self.settings.is_compared {
             return Ok(run(self, &RunPlan { choices, has_faults, points, expected: None }));

@@ -257,14 +257,17 @@ impl Director {
         let mut orders = self.world.orders.subscribe();
         orders.mark_changed();
         while orders.changed().await.is_ok() {
-            for process in self.world.take_crash_orders() {
+            let crashed = self.world.take_crash_orders();
+            // Before any crash there is no stuck replica, and waiting for one would delay the first restart.
+            let is_stuck = self.world.points.stale.is_some() && !crashed.is_empty();
+            for process in crashed {
                 let delay = self.world.decide(|decisions| decisions.uniform(Stream::Event, 20));
                 sleep(Duration::from_secs(u64::from(1 + delay))).await;
                 if self.world.executor.life(process).is_none() {
                     self.start(process, cluster, shutdown);
                 }
             }
-            if self.world.points.stale.is_some() {
+            if is_stuck {
                 sleep(STUCK).await;
                 cluster.faults.freeze_replica(None);
                 self.world.trace(None, "the replica follows again");

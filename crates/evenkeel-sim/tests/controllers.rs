@@ -90,3 +90,20 @@ fn sim_11_a_run_is_repeated_exactly() {
         }
     }
 }
+
+#[test]
+fn sim_13_a_scenario_that_fails_without_faults_fails_its_matrices() {
+    let scenario = Scenario::new("no-set-up").object(json!({"apiVersion": "example.com/v1", "kind": "Missing"}));
+    assert_eq!(scenario.crash_matrix().unwrap_err().failure().invariant, "set-up");
+    assert_eq!(scenario.stale_matrix().unwrap_err().failure().invariant, "set-up");
+}
+
+#[test]
+fn sim_14_the_restart_finds_the_replica_stuck() {
+    let run = scenario().replay("stale=controller.1.2").unwrap();
+    let place = |what: &str| run.trace.lines().iter().position(|line| line.what.contains(what));
+    let restarted = run.trace.lines().iter().position(|line| line.process == "controller (life 2)").unwrap();
+    assert!(place("lacks 2 revisions").unwrap() < restarted);
+    assert!(restarted < place("the replica follows again").unwrap());
+    assert!(scenario().replay("crash=other.1.before-commit").is_err());
+}
