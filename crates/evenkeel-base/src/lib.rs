@@ -7,6 +7,7 @@
 //! - [`TokenBucket`]: an exact token bucket.
 //! - [`Observers`]: a list of observers, unregistered by dropping an [`ObserverGuard`].
 //! - [`hash`]: golden ratio hash spreading.
+//! - [`planted`]: mistakes that a simulation plants, in builds of their own only.
 //! - [`task`]: marks the tasks of the library, so that a simulation decides in which order they run.
 //! - `channels`: the channels of exec, attach and port-forward over a WebSocket, with the feature of that name.
 //! - `spdy`: SPDY/3.1 through a WebSocket, for port-forward, with the feature of that name.
@@ -23,6 +24,7 @@ pub mod http;
 #[cfg(feature = "http")]
 pub mod log_throttle;
 mod observers;
+pub mod planted;
 #[cfg(feature = "spdy")]
 pub mod spdy;
 pub mod task;

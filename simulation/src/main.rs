@@ -1,20 +1,14 @@
 //! Simulates parts of evenkeel with a number of seeds, and reports what was tried.
 //!
 //! ```text
-//! cargo run --release -p evenkeel-examples --example simulate                        # ten seeds of each scenario
-//! cargo run --release -p evenkeel-examples --example simulate -- --seeds 250000      # a night
+//! cargo run --release -p evenkeel-simulation                         # ten seeds of each scenario
+//! cargo run --release -p evenkeel-simulation -- --seeds 250000       # a night
 //! ```
 //!
 //! `--first N` starts at another seed, `--threads N` sets the number of threads, a name runs one scenario. One run in a hundred is repeated, and must
 //! have the same trace hash. The exit code is 1 if an invariant was broken; its replay line is printed.
 
-#![allow(clippy::print_stdout, reason = "an example shows what it does")]
-
-#[path = "simulated_bugs/patterns.rs"]
-#[allow(dead_code, reason = "one of them is correct")]
-mod patterns;
-#[path = "simulate/scenarios.rs"]
-mod scenarios;
+#![allow(clippy::print_stdout, reason = "a report is printed")]
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -22,15 +16,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use evenkeel_sim::{Failed, Report, Scenario};
+use evenkeel_simulation::scenarios;
 
 /// Seeds that a thread takes at a time.
 const BATCH: u64 = 25;
 /// One run in this many is repeated.
 const REPEATED: u64 = 100;
-
-fn all() -> [fn() -> Scenario; 3] {
-    [scenarios::informer, scenarios::leader, patterns::correct]
-}
 
 struct Options {
     seeds: u64,
@@ -103,7 +94,7 @@ fn difference(scenario: &Scenario, seed: u64) -> Option<String> {
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let options = options()?;
     let mut has_failed = false;
-    for scenario in all().map(|make| make()) {
+    for scenario in scenarios::all() {
         if options.only.as_ref().is_some_and(|only| *only != scenario.name()) {
             continue;
         }
@@ -163,7 +154,7 @@ mod tests {
 
     #[test]
     fn sim_11_all_scenarios_are_repeated_exactly() {
-        for scenario in all().map(|make| make()) {
+        for scenario in scenarios::all() {
             for seed in 0..5 {
                 assert_eq!(difference(&scenario, seed), None);
             }

@@ -1,4 +1,4 @@
-//! Scenarios of parts of evenkeel: an informer and a leader election must keep their promises under every legal fault.
+//! An informer: its cache and its notifications (WRK-8, WRK-9, WRK-10).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use evenkeel_sim::{Process, Scenario, Workload};
 use serde_json::json;
 use tokio::time::sleep;
 
-type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+use super::Outcome;
 
 /// Creates, changes, deletes and creates again a few objects, some of which leave the selection.
 async fn churn(workload: Workload) -> Outcome {
@@ -114,43 +114,6 @@ async fn watch_maps(process: Process) -> Outcome {
 }
 
 /// An informer whose objects come and go, enter and leave its selection, and are created again under the same name.
-pub(crate) fn informer() -> Scenario {
+pub fn informer() -> Scenario {
     Scenario::new("informer").process("watcher", watch_maps).workload(churn)
-}
-
-/// Leads, and acts every second while it does.
-async fn lead(process: Process) -> Outcome {
-    loop {
-        let elector =
-            LeaderElector::new(process.client(), "sim").identity(format!("{}-{}", process.name(), process.life()));
-        let (leading, handle) = (process.clone(), elector.handle());
-        let campaign = elector.run(|lease| async move {
-            let alone = leading.alone("one leader");
-            leading.note("leads");
-            while lease.is_valid() {
-                alone.check();
-                sleep(Duration::from_secs(1)).await;
-            }
-        });
-        let stopped = process.shutdown();
-        tokio::select! {
-            biased;
-            () = stopped => {
-                handle.stop();
-                return Ok(());
-            }
-            // The lease was lost: it campaigns again.
-            _ = campaign => {}
-        }
-    }
-}
-
-/// Three replicas that elect a leader.
-pub(crate) fn leader() -> Scenario {
-    Scenario::new("leader")
-        .process("a", lead)
-        .process("b", lead)
-        .process("c", lead)
-        .stable_for(Duration::from_secs(60))
-        .settle_within(Duration::from_secs(60))
 }
