@@ -5,6 +5,14 @@
 //! ```
 #![cfg(planted)]
 
+mod client;
+mod controllers;
+mod election;
+mod informer;
+mod queue;
+mod reflector;
+mod server;
+
 use evenkeel_base::planted::{Defect, plant};
 use evenkeel_sim::Scenario;
 

@@ -1,0 +1,1 @@
+//! Defects of stores, handlers and informers.

@@ -1,0 +1,1 @@
+//! Defects of the API server.
