@@ -54,9 +54,7 @@ pub(crate) fn write_text(bytes: &mut Vec<u8>, text: &str) {
 
 /// Appends a string without its quotes.
 pub(crate) fn write_content(bytes: &mut Vec<u8>, text: &str) {
-    // Without an early end, so that the compiler compares many bytes at a time.
-    let is_plain = text.bytes().fold(true, |plain, byte| plain & (byte >= b' ') & (byte != b'"') & (byte != b'\\'));
-    if is_plain {
+    if is_plain(text.as_bytes()) {
         bytes.extend_from_slice(text.as_bytes());
     } else {
         let start = bytes.len();
@@ -65,6 +63,21 @@ pub(crate) fn write_content(bytes: &mut Vec<u8>, text: &str) {
         bytes.pop();
         bytes.remove(start);
     }
+}
+
+/// Returns whether a string needs no escapes. Eight bytes are compared at a time.
+fn is_plain(text: &[u8]) -> bool {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
+    // Each is not zero if a byte of the word is below the limit, or zero.
+    let has_below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word & HIGH;
+    let has = |word: u64, byte: u8| has_below(word ^ (ONES * u64::from(byte)), 1);
+    let (words, rest) = text.as_chunks::<8>();
+    let is_plain_word = |word: &[u8; 8]| {
+        let word = u64::from_ne_bytes(*word);
+        has_below(word, b' ') | has(word, b'"') | has(word, b'\\') == 0
+    };
+    words.iter().all(is_plain_word) && rest.iter().all(|byte| *byte >= b' ' && *byte != b'"' && *byte != b'\\')
 }
 
 fn write_with_serde<T: serde::Serialize + ?Sized>(bytes: &mut Vec<u8>, value: &T) {

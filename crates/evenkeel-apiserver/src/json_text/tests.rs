@@ -11,7 +11,7 @@ fn value() -> impl Strategy<Value = Value> {
         any::<u64>().prop_map(Value::from),
         any::<f64>().prop_map(Value::from),
         any::<String>().prop_map(Value::from),
-        "[a-z\"\\\\\u{0}-\u{1f}\u{7f}é]{0,8}".prop_map(Value::from),
+        "[a-z\"\\\\\u{0}-\u{1f}\u{7f}é]{0,20}".prop_map(Value::from),
     ];
     leaf.prop_recursive(4, 32, 5, |inner| {
         prop_oneof![

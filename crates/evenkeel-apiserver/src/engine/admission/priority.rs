@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{AdmissionPlugin, AdmissionWrite, Operation, text_at};
+use super::{AdmissionPlugin, AdmissionWrite, Operation, text_at, value_at};
 use crate::engine::object::set_path;
 use crate::engine::request_error::RequestError;
 use crate::engine::target::WriteScope;
@@ -100,7 +100,7 @@ fn resolve(engine: &ApiEngine, write: &AdmissionWrite<'_>, pod: &mut Value) -> R
             None => return Err(write.forbidden(pod, format!("no PriorityClass with name {name} was found"))),
         },
     };
-    let given = |key: &str| pod.pointer(&format!("/spec/{key}")).filter(|value| !value.is_null());
+    let given = |key: &str| value_at(pod, &["spec", key]).filter(|value| !value.is_null());
     if let Some(priority) = given("priority").and_then(Value::as_i64)
         && priority != class.value
     {
@@ -130,9 +130,8 @@ fn resolve(engine: &ApiEngine, write: &AdmissionWrite<'_>, pod: &mut Value) -> R
 /// Keeps what the create has set when an update leaves it out.
 fn keep(pod: &mut Value, old: &Value) {
     for key in ["priority", "preemptionPolicy"] {
-        let path = format!("/spec/{key}");
-        let is_absent = pod.pointer(&path).is_none_or(Value::is_null);
-        if let Some(value) = old.pointer(&path).filter(|_| is_absent) {
+        let is_absent = value_at(pod, &["spec", key]).is_none_or(Value::is_null);
+        if let Some(value) = value_at(old, &["spec", key]).filter(|_| is_absent) {
             set_path(pod, &["spec", key], Some(value.clone()));
         }
     }

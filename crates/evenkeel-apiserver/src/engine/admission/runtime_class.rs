@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::pod_resources::read;
-use super::{AdmissionPlugin, AdmissionWrite, list_at, text_at};
+use super::{AdmissionPlugin, AdmissionWrite, list_at, text_at, value_at};
 use crate::engine::ApiEngine;
 use crate::engine::object::set_path;
 use crate::engine::request_error::RequestError;
@@ -32,7 +32,7 @@ impl AdmissionPlugin for RuntimeClass {
     ) -> Result<(), RequestError> {
         let Some(class) = class_of(engine, write, pod)? else { return Ok(()) };
         if let Some(overhead) = overhead_of(&class) {
-            let given = read(pod.pointer("/spec/overhead"));
+            let given = read(value_at(pod, &["spec", "overhead"]));
             if !given.is_empty() && given != read(Some(overhead)) {
                 return Err(write.forbidden(pod, MISMATCH));
             }
@@ -41,7 +41,7 @@ impl AdmissionPlugin for RuntimeClass {
         let Some(scheduling) = class.get("scheduling").filter(|it| it.is_object()) else { return Ok(()) };
         let selector = scheduling.get("nodeSelector").and_then(Value::as_object);
         for (key, value) in selector.into_iter().flatten() {
-            let own = pod.pointer("/spec/nodeSelector").and_then(|own| own.get(key)).filter(|own| *own != value);
+            let own = value_at(pod, &["spec", "nodeSelector"]).and_then(|own| own.get(key)).filter(|own| *own != value);
             if let Some(own) = own {
                 let [wanted, own] = [value, own].map(|value| value.as_str().unwrap_or_default());
                 let why = format!(
@@ -68,7 +68,7 @@ impl AdmissionPlugin for RuntimeClass {
     ) -> Result<(), RequestError> {
         let Some(pod) = object else { return Ok(()) };
         let class = class_of(engine, write, pod)?;
-        let given = pod.pointer("/spec/overhead").filter(|overhead| !overhead.is_null());
+        let given = value_at(pod, &["spec", "overhead"]).filter(|overhead| !overhead.is_null());
         match class.as_ref().and_then(overhead_of) {
             Some(overhead) if read(Some(overhead)) != read(given) => Err(write.forbidden(pod, MISMATCH)),
             None if given.is_some() => Err(write.forbidden(pod, WITHOUT_CLASS)),
@@ -79,7 +79,8 @@ impl AdmissionPlugin for RuntimeClass {
 
 /// Returns the class that a pod names.
 fn class_of(engine: &ApiEngine, write: &AdmissionWrite<'_>, pod: &Value) -> Result<Option<Value>, RequestError> {
-    let Some(name) = pod.pointer("/spec/runtimeClassName").and_then(Value::as_str) else { return Ok(None) };
+    let name = value_at(pod, &["spec", "runtimeClassName"]).and_then(Value::as_str);
+    let Some(name) = name else { return Ok(None) };
     match engine.store.get(CLASSES, name) {
         Some(class) => Ok(Some(class.value())),
         None => Err(write.forbidden(pod, format!("pod rejected: RuntimeClass {name:?} not found"))),

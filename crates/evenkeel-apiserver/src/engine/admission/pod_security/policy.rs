@@ -46,6 +46,11 @@ impl fmt::Display for LevelVersion {
     }
 }
 
+/// The labels of a namespace for the level of a mode, and for its version.
+const ENFORCE: [&str; 2] = ["pod-security.kubernetes.io/enforce", "pod-security.kubernetes.io/enforce-version"];
+const AUDIT: [&str; 2] = ["pod-security.kubernetes.io/audit", "pod-security.kubernetes.io/audit-version"];
+const WARN: [&str; 2] = ["pod-security.kubernetes.io/warn", "pod-security.kubernetes.io/warn-version"];
+
 /// The levels of a namespace, and the faults of its labels.
 #[derive(Clone, Debug)]
 pub(super) struct Policy {
@@ -59,32 +64,30 @@ impl Policy {
     /// Reads the labels of a namespace. A fault makes `enforce` restricted, and `audit` and `warn` privileged.
     pub(super) fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> Self {
         let mut faults = Vec::new();
-        let mut read = |mode: &str, on_fault: Level| {
-            let key = format!("pod-security.kubernetes.io/{mode}");
+        let mut read = |[key, version_key]: [&str; 2], on_fault: Level| {
             let mut found = LevelVersion::PRIVILEGED;
             let (mut has_level, mut has_version) = (false, false);
             let mut is_valid = true;
-            if let Some(text) = label(&key) {
+            if let Some(text) = label(key) {
                 has_level = true;
                 found.level = parse_level(text).unwrap_or_else(|| {
                     is_valid = false;
-                    faults.push(fault(&key, text, "must be one of privileged, baseline, restricted"));
+                    faults.push(fault(key, text, "must be one of privileged, baseline, restricted"));
                     on_fault
                 });
             }
-            let key = format!("{key}-version");
-            if let Some(text) = label(&key) {
+            if let Some(text) = label(version_key) {
                 has_version = true;
                 found.version = parse_version(text).unwrap_or_else(|| {
-                    faults.push(fault(&key, text, "must be \"latest\" or \"v1.x\""));
+                    faults.push(fault(version_key, text, "must be \"latest\" or \"v1.x\""));
                     None
                 });
             }
             (found, has_level, has_version, is_valid)
         };
-        let (enforce, enforces, _, is_valid) = read("enforce", Level::Restricted);
-        let (audit, ..) = read("audit", Level::Privileged);
-        let (mut warn, warns, warns_version, _) = read("warn", Level::Privileged);
+        let (enforce, enforces, _, is_valid) = read(ENFORCE, Level::Restricted);
+        let (audit, ..) = read(AUDIT, Level::Privileged);
+        let (mut warn, warns, warns_version, _) = read(WARN, Level::Privileged);
         // What is enforced is also warned about, in templates as well, unless the labels say otherwise.
         if enforces && is_valid && !warns && enforce.level > warn.level {
             warn.level = enforce.level;
