@@ -64,11 +64,13 @@ pub enum Fault {
     Crash,
     /// A process is not scheduled for a while.
     Pause,
+    /// A handler or a reconciler panics: where it calls [`Process::may_panic`](crate::Process::may_panic).
+    Panics,
 }
 
 impl Fault {
     /// All faults, in the order of their numbers.
-    pub const ALL: [Fault; 26] = [
+    pub const ALL: [Fault; 27] = [
         Fault::WatchEnds,
         Fault::WatchBreaks,
         Fault::WatchTruncated,
@@ -95,6 +97,7 @@ impl Fault {
         Fault::ClockJumps,
         Fault::Crash,
         Fault::Pause,
+        Fault::Panics,
     ];
 
     /// Returns the number in the catalogue of faults (docs/contract/reliability.md).
@@ -126,6 +129,7 @@ impl Fault {
             Fault::ClockJumps => "F-28",
             Fault::Crash => "F-30",
             Fault::Pause => "F-31",
+            Fault::Panics => "F-32",
         }
     }
 
@@ -155,7 +159,8 @@ impl Fault {
             | Fault::StaleReplica
             | Fault::ClockJumps
             | Fault::Crash
-            | Fault::Pause => false,
+            | Fault::Pause
+            | Fault::Panics => false,
         }
     }
 }
@@ -276,7 +281,8 @@ pub(crate) fn request_fault(fault: Fault, decisions: &mut Decisions) -> (Request
         | Fault::StaleReplica
         | Fault::ClockJumps
         | Fault::Crash
-        | Fault::Pause => (RequestFault::Refuse, "the connection is refused".to_owned()),
+        | Fault::Pause
+        | Fault::Panics => (RequestFault::Refuse, "the connection is refused".to_owned()),
     }
 }
 

@@ -92,6 +92,10 @@ impl Network {
                 return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "connection refused"));
             }
         }
+        let Some(server) = &cluster.server else {
+            world.trace(Some(sender), format!("{}: there is no server", subject.words));
+            return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "the scenario has no server"));
+        };
         wait(delay).await;
         if crash.is_some_and(|point| point.phase == CrashPhase::BeforeCommit) {
             world.trace(Some(sender), format!("{}: crashes before it is done", subject.words));
@@ -101,7 +105,7 @@ impl Network {
         // A task of its own: what is on its way is done, even if the sender has gone.
         let (parts, body) = request.into_parts();
         let body = body.collect().await.map_err(|error| io::Error::other(error.to_string()))?.to_bytes();
-        let mut service = cluster.service.injecting(injected);
+        let mut service = server.service.injecting(injected);
         let handled = tokio::spawn(async move { service.call(Request::from_parts(parts, Full::new(body))).await });
         let response = match handled.await {
             Ok(Ok(response)) => response,
@@ -130,7 +134,7 @@ impl Network {
         if let Some(stale) = stale {
             let revision = revision(&cluster).await.saturating_sub(stale.behind).max(cluster.first_revision);
             world.trace(Some(sender), format!("restarts onto a replica that lacks {} revisions", stale.behind));
-            cluster.faults.freeze_replica(Some(revision));
+            cluster.freeze_replica(Some(revision));
             world.order_crash(sender.process);
             return pending().await;
         }
@@ -154,8 +158,9 @@ pub(crate) async fn revision(cluster: &Cluster) -> u64 {
 
 /// Reads a document from the server, past all faults.
 pub(crate) async fn get(cluster: &Cluster, path: &str) -> Value {
+    let Some(server) = &cluster.server else { return Value::Null };
     let Ok(request) = Request::get(path).body(Full::new(Bytes::new())) else { return Value::Null };
-    let Ok(response) = cluster.service.clone().call(request).await else { return Value::Null };
+    let Ok(response) = server.service.clone().call(request).await else { return Value::Null };
     let body = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     serde_json::from_slice(&body).unwrap_or_default()
 }
@@ -181,9 +186,10 @@ pub(crate) async fn create(cluster: &Cluster, object: &Value) -> Result<(), Stri
     };
     cluster.world.note_request(ProcessId::HARNESS, Some(&format!("{root}/{plural}")));
     let request = Request::post(path).body(Full::new(Bytes::from(object.to_string())));
-    let response = match request {
-        Ok(request) => cluster.service.clone().call(request).await.map_err(|error| error.to_string())?,
-        Err(error) => return Err(error.to_string()),
+    let response = match (request, &cluster.server) {
+        (Ok(request), Some(server)) => server.service.clone().call(request).await.map_err(|error| error.to_string())?,
+        (Ok(_), None) => return Err(format!("{kind}: the scenario has no server")),
+        (Err(error), _) => return Err(error.to_string()),
     };
     if response.status().is_success() {
         return Ok(());
@@ -203,9 +209,9 @@ async fn rival(cluster: &Cluster, path: &str) {
     let step = cluster.world.executor.steps();
     let patch = serde_json::json!({"metadata": {"annotations": {RIVAL: step.to_string()}}}).to_string();
     let request = Request::patch(path).header("content-type", "application/merge-patch+json");
-    if let Ok(request) = request.body(Full::new(Bytes::from(patch))) {
+    if let (Ok(request), Some(server)) = (request.body(Full::new(Bytes::from(patch))), &cluster.server) {
         // Fails if the object does not exist: then there is no rival.
-        let _ = cluster.service.clone().call(request).await;
+        let _ = server.service.clone().call(request).await;
     }
 }
 

@@ -21,7 +21,7 @@ use crate::network::{Network, create, revision};
 use crate::scenario::{Process, Scenario, Workload};
 use crate::state::{ClusterState, difference};
 use crate::trace::Trace;
-use crate::world::{Cluster, FaultProfile, SimEnv, World, WritePoints};
+use crate::world::{Cluster, FaultProfile, ServerHandle, SimEnv, World, WritePoints};
 
 /// A run with more steps makes no progress.
 const STEP_LIMIT: u64 = 1_000_000;
@@ -141,7 +141,7 @@ impl Director {
     /// Runs the scenario from its first object to its last check. Returns the final state.
     async fn direct(self, expected: Option<BTreeMap<String, Vec<Value>>>) -> ClusterState {
         let (stop, stopped) = watch::channel(false);
-        let Some((server, cluster)) = self.set_up().await else { return ClusterState::default() };
+        let Some((_server, cluster)) = self.set_up().await else { return ClusterState::default() };
         self.draw_profile();
         for (process, (name, _)) in self.scenario.process_ids().zip(&self.scenario.processes) {
             self.world.add_process(process, name);
@@ -152,7 +152,7 @@ impl Director {
             self.rough(&cluster).await;
             self.world.set_rough(false);
             self.world.trace(None, "no more faults");
-            cluster.faults.freeze_replica(None);
+            cluster.freeze_replica(None);
             self.scenario.process_ids().for_each(|process| self.world.executor.set_paused(process, false));
             self.quiet(&cluster, expected.as_ref()).await;
             self.shut_down(&stop).await;
@@ -165,13 +165,20 @@ impl Director {
             () = stages => {}
             () = self.supervise(&cluster, &stopped) => {}
         }
-        let state = ClusterState::read(&cluster).await;
-        drop(server);
-        state
+        ClusterState::read(&cluster).await
     }
 
     /// Starts the server, with the definitions and first objects of the scenario.
-    async fn set_up(&self) -> Option<(ApiServer, Cluster)> {
+    async fn set_up(&self) -> Option<(Option<ApiServer>, Cluster)> {
+        let mut cluster =
+            Cluster { world: Arc::clone(&self.world), server: None, always: Arc::from([]), first_revision: 0 };
+        if !self.scenario.has_server {
+            if !self.scenario.objects.is_empty() || !self.scenario.definitions.is_empty() {
+                self.world.fail("set-up", "objects and definitions need a server");
+                return None;
+            }
+            return Some((None, cluster));
+        }
         let env = SimEnv { start: Instant::now(), random: AtomicU64::new(1) };
         let server = ApiServer::builder().env(env).in_process_only().bootstrap(false).start().await;
         let server = match server {
@@ -185,13 +192,7 @@ impl Director {
             self.world.fail("set-up", error.to_string());
             return None;
         }
-        let mut cluster = Cluster {
-            world: Arc::clone(&self.world),
-            service: server.service(),
-            faults: server.faults().clone(),
-            always: Arc::from([]),
-            first_revision: 0,
-        };
+        cluster.server = Some(ServerHandle { service: server.service(), faults: server.faults().clone() });
         for object in &self.scenario.objects {
             if let Err(message) = create(&cluster, object).await {
                 self.world.fail("set-up", message);
@@ -200,7 +201,7 @@ impl Director {
         }
         cluster.first_revision = revision(&cluster).await;
         cluster.always = self.scenario.always.clone().into();
-        Some((server, cluster))
+        Some((Some(server), cluster))
     }
 
     fn client(&self, cluster: &Cluster, sender: Incarnation) -> Client {
@@ -269,7 +270,7 @@ impl Director {
             }
             if is_stuck {
                 sleep(STUCK).await;
-                cluster.faults.freeze_replica(None);
+                cluster.freeze_replica(None);
                 self.world.trace(None, "the replica follows again");
             }
         }
@@ -296,7 +297,12 @@ impl Director {
     async fn incidents(&self, cluster: &Cluster) {
         use Fault::{ClockJumps, Compaction, Crash, Pause, ServerRestarts, StaleReplica};
         let kinds = [Compaction, ServerRestarts, StaleReplica, ClockJumps, Crash, Pause];
-        let kinds: Vec<Fault> = kinds.into_iter().filter(|kind| self.world.is_enabled(*kind)).collect();
+        let is_possible = |kind: &Fault| match kind {
+            Compaction | ServerRestarts | StaleReplica => cluster.server.is_some(),
+            _ => true,
+        };
+        let kinds: Vec<Fault> =
+            kinds.into_iter().filter(is_possible).filter(|kind| self.world.is_enabled(*kind)).collect();
         let processes = u32::try_from(self.scenario.processes.len()).unwrap_or_default();
         loop {
             let pick = |bound| self.world.decide(|decisions| decisions.uniform(Stream::Event, bound));
@@ -306,34 +312,34 @@ impl Director {
             let process = ProcessId(1 + pick(processes.max(1)));
             let life = self.world.executor.life(process);
             self.world.count(*kind);
-            match kind {
-                Compaction => {
+            match (kind, &cluster.server) {
+                (Compaction, Some(server)) => {
                     self.world.trace(None, "the server discards its history");
-                    cluster.faults.compact_now();
+                    server.faults.compact_now();
                 }
-                ServerRestarts => {
+                (ServerRestarts, Some(server)) => {
                     self.world.trace(None, "the server restarts");
-                    cluster.faults.reset_history();
+                    server.faults.reset_history();
                 }
-                StaleReplica => {
+                (StaleReplica, Some(_)) => {
                     let stuck = Duration::from_secs(u64::from(1 + pick(60)));
                     let at = revision(cluster).await;
                     self.world.trace(None, format!("the replica is stuck for {stuck:?}"));
-                    cluster.faults.freeze_replica(Some(at));
+                    cluster.freeze_replica(Some(at));
                     sleep(stuck).await;
-                    cluster.faults.freeze_replica(None);
+                    cluster.freeze_replica(None);
                     self.world.trace(None, "the replica follows again");
                 }
-                ClockJumps => {
+                (ClockJumps, _) => {
                     let by = i64::from(pick(172_800)) - 86_400;
                     self.world.trace(life, format!("its clock jumps by {by} s"));
                     self.world.executor.jump_clock(process, by.saturating_mul(1_000));
                 }
-                Crash if life.is_some() => {
+                (Crash, _) if life.is_some() => {
                     self.world.trace(life, "crashes");
                     self.world.order_crash(process);
                 }
-                Pause => {
+                (Pause, _) => {
                     let paused = Duration::from_millis(u64::from(1 + pick(60_000)));
                     self.world.trace(life, format!("is paused for {paused:.1?}"));
                     self.world.executor.set_paused(process, true);

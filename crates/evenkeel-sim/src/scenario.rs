@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +64,7 @@ pub struct Scenario {
     /// Checked at the end.
     pub(crate) finally: Vec<(Arc<str>, Check)>,
     pub(crate) faults: Vec<Fault>,
+    pub(crate) has_server: bool,
     pub(crate) settings: Settings,
 }
 
@@ -91,6 +93,7 @@ impl Scenario {
             always: Vec::new(),
             finally: Vec::new(),
             faults: Fault::ALL.to_vec(),
+            has_server: true,
             settings: Settings {
                 rough: Duration::from_secs(5 * 60),
                 settle: Duration::from_secs(15 * 60),
@@ -165,6 +168,15 @@ impl Scenario {
     #[must_use]
     pub fn faults(mut self, faults: impl IntoIterator<Item = Fault>) -> Self {
         self.faults = faults.into_iter().collect();
+        self
+    }
+
+    /// Leaves the API server out: a run takes a fraction of the time. Its objects and definitions do not exist, and requests are
+    /// Leaves the API server out, so that a run takes a fraction of the time. Requests are refused, as by a server that does not run,
+    /// and objects and definitions cannot be set up.
+    #[must_use]
+    pub fn without_server(mut self) -> Self {
+        self.has_server = false;
         self
     }
 
@@ -256,6 +268,27 @@ impl Process {
         let alone = Alone { place: place.into(), incarnation: self.incarnation, world: Arc::clone(&self.world) };
         self.world.enter_alone(&alone.place, alone.incarnation);
         alone
+    }
+
+    /// Returns a number below `bound`: what the process does at random. 0 is the plain choice, and runs without faults make it.
+    pub fn choose(&self, bound: u32) -> u32 {
+        self.world.decide(|decisions| decisions.uniform(Stream::Random, bound))
+    }
+
+    /// Panics now and then, if the run has this fault: [`Fault::Panics`]. A handler or a reconciler calls it where its code might panic.
+    /// Prints nothing.
+    pub fn may_panic(&self) {
+        if self.world.draw_panic() {
+            self.world.count(Fault::Panics);
+            self.world.trace(Some(self.incarnation), "panics");
+            // Does not call the panic hook, which would print thousands of messages.
+            resume_unwind(Box::new("an injected panic"));
+        }
+    }
+
+    /// Returns the number of tasks of the process that have not ended, this one included. Tasks of lives before this one have.
+    pub fn task_count(&self) -> usize {
+        self.world.executor.task_count(self.incarnation.process)
     }
 
     /// Fails the run: an invariant of this name is broken.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use evenkeel_apiserver::{Env, InProcess};
+use evenkeel_apiserver::{Env, Faults, InProcess};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -19,6 +19,8 @@ use crate::trace::Trace;
 
 /// How long a message takes at least.
 const LATENCY: Duration = Duration::from_millis(1);
+/// The probability of a panic where one is possible, in parts per million.
+const PANIC_RATE: u32 = 50_000;
 /// A process that writes more often in a run is in a loop.
 const WRITE_LIMIT: u32 = 500;
 
@@ -185,6 +187,15 @@ impl World {
         candidates.get((choice as usize).checked_sub(1)?).copied()
     }
 
+    /// Draws whether a handler or a reconciler panics.
+    pub(crate) fn draw_panic(&self) -> bool {
+        let is_possible = {
+            let state = self.lock();
+            state.is_rough && state.faults.enabled.contains(&Fault::Panics)
+        };
+        is_possible && self.decide(|decisions| decisions.rarely(Stream::Fault, 2, PANIC_RATE)) > 0
+    }
+
     /// Draws how long a message takes: usually a few milliseconds, rarely seconds.
     pub(crate) fn draw_latency(&self) -> Duration {
         let late_rate = {
@@ -343,12 +354,19 @@ impl Env for SimEnv {
     }
 }
 
+/// What the harness needs of a server.
+#[derive(Clone)]
+pub(crate) struct ServerHandle {
+    pub(crate) service: InProcess,
+    pub(crate) faults: Faults,
+}
+
 /// A server, and the world that it is in.
 #[derive(Clone)]
 pub(crate) struct Cluster {
     pub(crate) world: Arc<World>,
-    pub(crate) service: InProcess,
-    pub(crate) faults: evenkeel_apiserver::Faults,
+    /// `None` in a scenario without a server.
+    pub(crate) server: Option<ServerHandle>,
     /// Checked after every write.
     pub(crate) always: Arc<[(Arc<str>, Check)]>,
     /// The revision of the server when the processes start.
@@ -356,6 +374,13 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
+    /// Has reads that tolerate staleness, and watches, stay at a revision, or follow again.
+    pub(crate) fn freeze_replica(&self, revision: Option<u64>) {
+        if let Some(server) = &self.server {
+            server.faults.freeze_replica(revision);
+        }
+    }
+
     /// Checks the invariants that always hold.
     pub(crate) async fn check_always(&self) {
         if self.always.is_empty() {
