@@ -154,6 +154,16 @@ mod tests {
     }
 
     #[test]
+    fn wrk_7_inv_7_inv_8_inv_16_inv_17_a_queue_loses_no_key() {
+        let report = scenarios::queue().check(2_000).unwrap();
+        assert!(
+            report.faults.contains_key(&Fault::ClockJumps) && report.faults.contains_key(&Fault::Panics),
+            "{report}"
+        );
+        assert_eq!(report.requests, 0);
+    }
+
+    #[test]
     fn sim_11_all_scenarios_are_repeated_exactly() {
         for scenario in scenarios::all() {
             for seed in 0..5 {

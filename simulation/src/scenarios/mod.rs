@@ -2,9 +2,11 @@
 
 mod election;
 mod informer;
+mod queue;
 
 pub use self::election::leader;
 pub use self::informer::informer;
+pub use self::queue::queue;
 
 use evenkeel_sim::Scenario;
 
@@ -13,5 +15,5 @@ type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
 /// Returns all scenarios, in the order in which a night's work runs them.
 pub fn all() -> Vec<Scenario> {
-    vec![informer(), leader()]
+    vec![informer(), leader(), queue()]
 }
