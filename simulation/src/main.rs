@@ -164,6 +164,12 @@ mod tests {
     }
 
     #[test]
+    fn wrk_8_inv_5_inv_6_inv_10_inv_11_inv_16_inv_17_handlers_of_several_informers() {
+        let report = scenarios::handlers().check(40).unwrap();
+        assert!(report.faults.contains_key(&Fault::Panics), "{report}");
+    }
+
+    #[test]
     fn sim_11_all_scenarios_are_repeated_exactly() {
         for scenario in scenarios::all() {
             for seed in 0..5 {

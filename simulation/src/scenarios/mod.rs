@@ -1,10 +1,12 @@
 //! The scenarios: each is a part of evenkeel, or a controller of its public API, with what must hold for it.
 
 mod election;
+mod handlers;
 mod informer;
 mod queue;
 
 pub use self::election::leader;
+pub use self::handlers::handlers;
 pub use self::informer::informer;
 pub use self::queue::queue;
 
@@ -15,5 +17,5 @@ type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
 /// Returns all scenarios, in the order in which a night's work runs them.
 pub fn all() -> Vec<Scenario> {
-    vec![informer(), leader(), queue()]
+    vec![informer(), leader(), queue(), handlers()]
 }

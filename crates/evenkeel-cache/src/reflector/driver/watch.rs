@@ -4,6 +4,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use evenkeel_base::planted::{Defect, is_planted};
+use evenkeel_base::task::scheduled;
 use evenkeel_core::{StreamError, Untyped, WatchEvent};
 use tokio::task::yield_now;
 use tokio::time::Instant;
@@ -53,6 +55,9 @@ impl Driver {
         });
         if initial.is_some() {
             self.start_list();
+        }
+        if is_planted(Defect::WatchTaskLeaked) {
+            drop(tokio::spawn(scheduled(std::future::pending::<()>())));
         }
         let mut timer = Timer::default();
         let source = Arc::clone(&self.source);
