@@ -42,6 +42,10 @@ impl ApiEngine {
         let filter = request.filter()?;
         let mut outcome = self.page(&view.resource.storage, &filter, &options, request.waited)?;
         if let PageOutcome::Page { page, .. } = &mut outcome {
+            let omitted = request.http.state.omitted_item().and_then(|item| usize::try_from(item).ok());
+            if let Some(item) = omitted.filter(|item| *item < page.records.len()) {
+                page.records.remove(item);
+            }
             self.convert_page(&view.resource, page, request)?;
         }
         Ok(match outcome {
