@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::coverage::Coverage;
 use crate::decisions::{ChoiceSource, Tape, TapeError};
 use crate::fault::Fault;
 use crate::run::{Failure, Run, RunPlan, run};
@@ -33,6 +34,8 @@ pub struct Report {
     pub requests: u64,
     /// How often each fault was injected.
     pub faults: BTreeMap<Fault, u64>,
+    /// Which phases of clients the faults have met.
+    pub coverage: Coverage,
 }
 
 impl Report {
@@ -45,6 +48,7 @@ impl Report {
         for (fault, count) in &other.faults {
             *self.faults.entry(*fault).or_default() += count;
         }
+        self.coverage.merge(&other.coverage);
     }
 
     fn add(&mut self, run: &Run) {
@@ -55,6 +59,7 @@ impl Report {
         for (fault, count) in &run.faults {
             *self.faults.entry(*fault).or_default() += count;
         }
+        self.coverage.merge(&run.coverage);
     }
 }
 

@@ -7,7 +7,8 @@ use evenkeel_core::{Reason, Status, StatusDetails};
 
 use crate::decisions::{Decisions, Stream};
 
-/// A kind of fault that a correct API server, a network or a machine may show. A controller must survive all of them.
+/// A kind of fault. Those of [`ALL`](Self::ALL) are legal: a correct API server, a network or a machine may show them, and a controller
+/// must survive them. Those of [`ILLEGAL`](Self::ILLEGAL) exist to show that the detectors of a broken server work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Fault {
@@ -64,10 +65,18 @@ pub enum Fault {
     Crash,
     /// A process is not scheduled for a while.
     Pause,
+    /// A watch misses an event. *Illegal.*
+    EventSkipped,
+    /// Events of a watch are in another order. *Illegal.*
+    EventsReordered,
+    /// The bookmark that ends the initial objects of a watch comes before the last of them. *Illegal.*
+    EarlyInitialEnd,
+    /// A list misses an object. *Illegal.*
+    ItemOmitted,
 }
 
 impl Fault {
-    /// All faults, in the order of their numbers.
+    /// All legal faults, in the order of their numbers.
     pub const ALL: [Fault; 26] = [
         Fault::WatchEnds,
         Fault::WatchBreaks,
@@ -96,6 +105,10 @@ impl Fault {
         Fault::Crash,
         Fault::Pause,
     ];
+
+    /// Faults that only an incorrect server shows.
+    pub const ILLEGAL: [Fault; 4] =
+        [Fault::EventSkipped, Fault::EventsReordered, Fault::EarlyInitialEnd, Fault::ItemOmitted];
 
     /// Returns the number in the catalogue of faults (docs/contract/reliability.md).
     pub fn number(self) -> &'static str {
@@ -126,12 +139,16 @@ impl Fault {
             Fault::ClockJumps => "F-28",
             Fault::Crash => "F-30",
             Fault::Pause => "F-31",
+            Fault::EventSkipped => "F-36",
+            Fault::EventsReordered => "F-37",
+            Fault::EarlyInitialEnd => "F-38",
+            Fault::ItemOmitted => "F-39",
         }
     }
 
     /// Returns whether the fault concerns a single request.
     pub(crate) fn is_of_request(self, request: RequestClass) -> bool {
-        use RequestClass::{NamedWrite, Page, Watch, Write};
+        use RequestClass::{List, NamedWrite, Page, Watch, WatchList, Write};
         match self {
             Fault::WatchEnds
             | Fault::WatchBreaks
@@ -143,11 +160,15 @@ impl Fault {
             | Fault::WatchRefused
             | Fault::WatchSilent
             | Fault::NoBookmarks
-            | Fault::WatchUnknown => request == Watch,
+            | Fault::EventSkipped
+            | Fault::EventsReordered
+            | Fault::WatchUnknown => request.is_watch(),
+            Fault::EarlyInitialEnd => request == WatchList,
+            Fault::ItemOmitted => matches!(request, List | Page),
             Fault::PageExpires => request == Page,
             Fault::TooManyRequests | Fault::ServerError | Fault::Refused | Fault::Hangs => true,
             // The events of a watch are late in any case.
-            Fault::Slow => request != Watch,
+            Fault::Slow => !matches!(request, Watch | WatchList),
             Fault::ResponseLost | Fault::WriteLost => matches!(request, Write | NamedWrite),
             Fault::Rival => request == NamedWrite,
             Fault::Compaction
@@ -163,14 +184,35 @@ impl Fault {
 /// What faults may concern a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestClass {
-    Read,
+    /// A read of one object.
+    Get,
+    /// A list, or its first page.
+    List,
     /// A later page of a list.
     Page,
     Watch,
+    /// A watch that starts with the objects.
+    WatchList,
     /// A write that names no object.
     Write,
     /// A write of an existing object.
     NamedWrite,
+}
+
+impl RequestClass {
+    pub(crate) const ALL: [RequestClass; 7] = [
+        RequestClass::Get,
+        RequestClass::List,
+        RequestClass::Page,
+        RequestClass::Watch,
+        RequestClass::WatchList,
+        RequestClass::Write,
+        RequestClass::NamedWrite,
+    ];
+
+    pub(crate) fn is_watch(self) -> bool {
+        matches!(self, RequestClass::Watch | RequestClass::WatchList)
+    }
 }
 
 /// What is done about a fault of a request.
@@ -248,6 +290,22 @@ pub(crate) fn request_fault(fault: Fault, decisions: &mut Decisions) -> (Request
                 0 => (watch(WatchAction::UnknownEventType { event }), "the watch sends an unknown event".to_owned()),
                 _ => (watch(WatchAction::WrongKindObject { event }), "the watch sends another kind".to_owned()),
             }
+        }
+        Fault::EventSkipped => {
+            let event = u64::from(number(6));
+            (watch(WatchAction::SkipEvent { event }), format!("the watch misses event {event}"))
+        }
+        Fault::EventsReordered => {
+            let first = u64::from(number(6));
+            let second = first + 1 + u64::from(number(3));
+            (watch(WatchAction::Reorder { first, second }), format!("the watch swaps events {first} and {second}"))
+        }
+        Fault::EarlyInitialEnd => {
+            (watch(WatchAction::EarlyInitialEnd), "the initial objects of the watch end too early".to_owned())
+        }
+        Fault::ItemOmitted => {
+            let item = u64::from(number(4));
+            (RequestFault::Inject(Action::OmitItem { item }), format!("the list misses object {item}"))
         }
         Fault::PageExpires => (RequestFault::Inject(status(410, None)), "the page has expired".to_owned()),
         Fault::TooManyRequests => {

@@ -38,6 +38,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod coverage;
 mod decisions;
 mod executor;
 mod fault;
@@ -45,12 +46,14 @@ mod logs;
 mod network;
 mod run;
 mod scenario;
+mod shared;
 mod shrink;
 mod state;
 mod trace;
 mod world;
 
 pub use check::{Failed, ReplayError, Report};
+pub use coverage::{ClientPhase, Coverage};
 pub use decisions::TapeError;
 pub use fault::Fault;
 pub use run::{Failure, Run};

@@ -6,6 +6,7 @@
 use std::future::{Future, pending};
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -19,9 +20,10 @@ use serde_json::Value;
 use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
+use crate::coverage::ClientPhase;
 use crate::executor::{Incarnation, ProcessId};
 use crate::fault::{RequestClass, RequestFault, request_fault};
-use crate::world::{Cluster, CrashPhase};
+use crate::world::{Cluster, CrashPhase, World};
 
 type Failure = io::Error;
 
@@ -52,6 +54,7 @@ impl Service<Request<Body>> for Network {
 /// What a request is about.
 struct Subject {
     class: RequestClass,
+    phase: ClientPhase,
     /// As in `create configmaps default/a`.
     words: String,
     /// The path of the collection, if the request writes to it.
@@ -67,9 +70,10 @@ impl Network {
         let crash = world.points.crash.filter(|point| point.process == sender.process && Some(point.write) == write);
         let stale = world.points.stale.filter(|point| point.process == sender.process && Some(point.write) == write);
         let is_harness = sender.process == ProcessId::HARNESS;
+        let in_flight = (!is_harness).then(|| InFlight::new(&cluster.world, sender.process, subject.phase));
         let fault = if is_harness { None } else { world.draw_fault(subject.class) };
         let planned = fault.map(|fault| {
-            world.count(fault);
+            world.count(fault, subject.phase);
             world.decide(|decisions| request_fault(fault, decisions))
         });
         let fault_words = planned.as_ref().map(|(_, words)| words.clone());
@@ -134,9 +138,9 @@ impl Network {
             world.order_crash(sender.process);
             return pending().await;
         }
-        let is_late = subject.class == RequestClass::Watch && !is_harness;
-        let late = is_late.then(|| cluster.clone());
-        Ok(response.map(|body| DelayedBody { body, late, held: None }))
+        let watch = in_flight.filter(|_| subject.class.is_watch());
+        let late = watch.is_some().then(|| cluster.clone());
+        Ok(response.map(|body| DelayedBody { body, late, held: None, _in_flight: watch }))
     }
 }
 
@@ -227,10 +231,13 @@ impl Subject {
         let subresource = rest.get(2).map(|part| format!("/{part}")).unwrap_or_default();
         let is_watch = query.split('&').any(|part| matches!(part, "watch=true" | "watch=1"));
         let (verb, class) = match (request.method(), name) {
+            (&Method::GET, _) if is_watch && query.contains("sendInitialEvents=true") => {
+                ("watch", RequestClass::WatchList)
+            }
             (&Method::GET, _) if is_watch => ("watch", RequestClass::Watch),
-            (&Method::GET, Some(_)) => ("get", RequestClass::Read),
+            (&Method::GET, Some(_)) => ("get", RequestClass::Get),
             (&Method::GET, None) if query.contains("continue=") => ("list", RequestClass::Page),
-            (&Method::GET, None) => ("list", RequestClass::Read),
+            (&Method::GET, None) => ("list", RequestClass::List),
             (&Method::POST, None) => ("create", RequestClass::Write),
             (&Method::POST, Some(_)) => ("create", RequestClass::Write),
             (&Method::PUT, _) => ("update", RequestClass::NamedWrite),
@@ -249,7 +256,8 @@ impl Subject {
         let mut collection: Vec<&str> = path.get(..prefix).unwrap_or_default().to_vec();
         collection.push(path.get(prefix + depth).copied().unwrap_or_default());
         let written = is_write.then(|| format!("/{}", collection.join("/")));
-        Subject { class, words: format!("{verb} {resource}{subresource}{object}"), written }
+        let phase = if resource == "leases" && name.is_some() { ClientPhase::Election } else { ClientPhase::of(class) };
+        Subject { class, phase, words: format!("{verb} {resource}{subresource}{object}"), written }
     }
 }
 
@@ -260,6 +268,28 @@ pub(crate) struct DelayedBody {
     /// Where delays are drawn, for watches.
     late: Option<Cluster>,
     held: Option<(Pin<Box<Sleep>>, Frame<Bytes>)>,
+    _in_flight: Option<InFlight>,
+}
+
+/// A process waits for a response, until this is dropped.
+#[derive(Debug)]
+struct InFlight {
+    world: Arc<World>,
+    process: ProcessId,
+    phase: ClientPhase,
+}
+
+impl InFlight {
+    fn new(world: &Arc<World>, process: ProcessId, phase: ClientPhase) -> Self {
+        world.set_in_flight(process, phase);
+        InFlight { world: Arc::clone(world), process, phase }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.world.unset_in_flight(self.process, self.phase);
+    }
 }
 
 impl http_body::Body for DelayedBody {

@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::coverage::Coverage;
 use crate::decisions::{ChoiceSource, Decisions, Stream, Tape};
 use crate::executor::{Incarnation, ProcessId, SchedulePolicy};
 use crate::fault::Fault;
@@ -70,6 +71,8 @@ pub struct Run {
     pub trace: Trace,
     /// How often each fault was injected.
     pub faults: BTreeMap<Fault, u64>,
+    /// Which phases of clients the faults have met.
+    pub coverage: Coverage,
     /// The simulated time.
     pub simulated: Duration,
     /// How many times a task has run.
@@ -118,6 +121,7 @@ async fn simulate(scenario: &Scenario, plan: &RunPlan<'_>) -> Run {
         failure: recorded.failure,
         trace: recorded.trace,
         faults: recorded.counts,
+        coverage: recorded.coverage,
         simulated,
         steps,
         requests: recorded.requests,
@@ -305,7 +309,8 @@ impl Director {
             let Some(kind) = (pick(bound) as usize).checked_sub(1).and_then(|index| kinds.get(index)) else { continue };
             let process = ProcessId(1 + pick(processes.max(1)));
             let life = self.world.executor.life(process);
-            self.world.count(*kind);
+            let is_of_process = matches!(kind, ClockJumps | Crash | Pause);
+            self.world.count_incident(*kind, is_of_process.then_some(process));
             match kind {
                 Compaction => {
                     self.world.trace(None, "the server discards its history");

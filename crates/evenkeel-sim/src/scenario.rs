@@ -262,6 +262,12 @@ impl Process {
     pub fn fail(&self, invariant: &str, message: impl Into<String>) {
         self.world.fail(invariant, message);
     }
+
+    /// Returns the record of this type that belongs to the run: what processes note for the checks of a scenario. It is the same in all
+    /// processes, outlives their crashes, and is not part of what a controller may rely on.
+    pub fn shared<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        self.world.shared.get()
+    }
 }
 
 /// A process is where only one may be, until this is dropped: see [`Process::alone`].
@@ -297,6 +303,16 @@ impl Workload {
     /// Returns a client without faults.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// Returns the record of this type that belongs to the run: see [`Process::shared`].
+    pub fn shared<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        self.world.shared.get()
+    }
+
+    /// Fails the run: an invariant of this name is broken.
+    pub fn fail(&self, invariant: &str, message: impl Into<String>) {
+        self.world.fail(invariant, message);
     }
 
     /// Returns a number below `bound`. The run without faults has the same ones.

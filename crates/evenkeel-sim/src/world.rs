@@ -9,11 +9,13 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::coverage::{ClientPhase, Coverage};
 use crate::decisions::{Decisions, Stream, mix};
 use crate::executor::{EPOCH, Executor, Incarnation, ProcessId};
 use crate::fault::{Fault, RequestClass};
 use crate::run::Failure;
 use crate::scenario::Check;
+use crate::shared::SharedRecords;
 use crate::state::ClusterState;
 use crate::trace::Trace;
 
@@ -80,6 +82,7 @@ pub(crate) struct World {
     /// Becomes true with the first broken invariant.
     pub(crate) failed: watch::Sender<bool>,
     pub(crate) points: WritePoints,
+    pub(crate) shared: SharedRecords,
 }
 
 #[derive(Debug, Default)]
@@ -89,6 +92,9 @@ struct WorldState {
     /// Faults are injected.
     is_rough: bool,
     counts: BTreeMap<Fault, u64>,
+    coverage: Coverage,
+    /// What each process waits for.
+    in_flight: BTreeMap<(ProcessId, ClientPhase), u32>,
     failure: Option<Failure>,
     names: BTreeMap<ProcessId, Arc<str>>,
     writes: BTreeMap<ProcessId, u32>,
@@ -108,7 +114,8 @@ impl World {
         let decisions = Arc::new(Mutex::new(decisions));
         let executor = Arc::new(Executor::new(Arc::clone(&decisions)));
         let (orders, failed) = (watch::Sender::new(0), watch::Sender::new(false));
-        World { executor, decisions, state: Mutex::default(), orders, failed, points }
+        let shared = SharedRecords::default();
+        World { executor, decisions, state: Mutex::default(), orders, failed, points, shared }
     }
 
     fn lock(&self) -> MutexGuard<'_, WorldState> {
@@ -162,9 +169,37 @@ impl World {
         self.failed.send_replace(true);
     }
 
-    /// Counts an injected fault.
-    pub(crate) fn count(&self, fault: Fault) {
-        *self.lock().counts.entry(fault).or_default() += 1;
+    /// Counts a fault of a request.
+    pub(crate) fn count(&self, fault: Fault, phase: ClientPhase) {
+        let mut state = self.lock();
+        *state.counts.entry(fault).or_default() += 1;
+        state.coverage.add(fault, phase);
+    }
+
+    /// Counts a fault of a process, or of the server, in each phase that it meets.
+    pub(crate) fn count_incident(&self, fault: Fault, process: Option<ProcessId>) {
+        let mut state = self.lock();
+        *state.counts.entry(fault).or_default() += 1;
+        let met = state.in_flight.keys().filter(|(of, _)| process.is_none_or(|process| process == *of));
+        let mut phases: BTreeSet<ClientPhase> = met.map(|(_, phase)| *phase).collect();
+        if phases.is_empty() {
+            phases.insert(ClientPhase::Waiting);
+        }
+        phases.into_iter().for_each(|phase| state.coverage.add(fault, phase));
+    }
+
+    /// Notes that a process waits for a response, or for the next event of a watch.
+    pub(crate) fn set_in_flight(&self, process: ProcessId, phase: ClientPhase) {
+        *self.lock().in_flight.entry((process, phase)).or_default() += 1;
+    }
+
+    /// Notes that it no longer does.
+    pub(crate) fn unset_in_flight(&self, process: ProcessId, phase: ClientPhase) {
+        let mut state = self.lock();
+        if let Some(count) = state.in_flight.get_mut(&(process, phase)) {
+            *count = count.saturating_sub(1);
+        }
+        state.in_flight.retain(|_, count| *count > 0);
     }
 
     /// Draws whether a request fails, and how.
@@ -178,8 +213,7 @@ impl World {
             (enabled.filter(|fault| fault.is_of_request(class)).collect(), state.faults.request_rate)
         };
         // Watches are few, and most that can go wrong goes wrong with them.
-        let is_watch = class == RequestClass::Watch;
-        let rate = if is_watch { rate.saturating_mul(4).clamp(100_000, 800_000) } else { rate };
+        let rate = if class.is_watch() { rate.saturating_mul(4).clamp(100_000, 800_000) } else { rate };
         let bound = u32::try_from(candidates.len()).unwrap_or_default() + 1;
         let choice = self.decide(|decisions| decisions.rarely(Stream::Fault, bound, rate));
         candidates.get((choice as usize).checked_sub(1)?).copied()
@@ -289,6 +323,7 @@ impl World {
             trace: std::mem::take(&mut state.trace),
             failure: state.failure.take(),
             counts: std::mem::take(&mut state.counts),
+            coverage: std::mem::take(&mut state.coverage),
             requests: state.requests,
             tape,
             has_random_workload: draws > 0,
@@ -311,6 +346,7 @@ pub(crate) struct FinishedWorld {
     pub(crate) trace: Trace,
     pub(crate) failure: Option<Failure>,
     pub(crate) counts: BTreeMap<Fault, u64>,
+    pub(crate) coverage: Coverage,
     pub(crate) requests: u64,
     pub(crate) tape: crate::decisions::Tape,
     pub(crate) has_random_workload: bool,
