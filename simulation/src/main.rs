@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use evenkeel_sim::{Failed, Report, Scenario};
+use evenkeel_sim::{Coverage, Failed, Report, Scenario};
 use evenkeel_simulation::scenarios;
 
 /// Seeds that a thread takes at a time.
@@ -94,6 +94,7 @@ fn difference(scenario: &Scenario, seed: u64) -> Option<String> {
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let options = options()?;
     let mut has_failed = false;
+    let mut coverage = Coverage::default();
     for scenario in scenarios::all() {
         if options.only.as_ref().is_some_and(|only| *only != scenario.name()) {
             continue;
@@ -116,8 +117,10 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             total.failures.extend(outcome.failures);
         }
         print(&scenario, &total, took);
+        coverage.merge(&total.report.coverage);
         has_failed |= !total.failures.is_empty();
     }
+    println!("faults by what the clients were doing; a dot cannot be:\n{coverage}");
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

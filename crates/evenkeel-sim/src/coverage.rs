@@ -94,7 +94,8 @@ impl Coverage {
         *self.0.entry((fault, phase)).or_default() += 1;
     }
 
-    pub(crate) fn merge(&mut self, other: &Coverage) {
+    /// Adds what other runs have shown.
+    pub fn merge(&mut self, other: &Coverage) {
         for (cell, count) in &other.0 {
             *self.0.entry(*cell).or_default() += count;
         }

@@ -12,7 +12,7 @@ pub use self::history::{
     Content, Freshness, History, Known, ListRecord, ObjectState, Operation, Records, Reply, Request, Selection,
     StreamFrame, StreamRecord, StreamStart,
 };
-pub use self::linearizable::check_linearizable;
+pub use self::linearizable::{check_linearizable, check_lists_linearizable};
 pub use self::watches::check_watches;
 
 #[cfg(test)]

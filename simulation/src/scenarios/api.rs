@@ -15,7 +15,7 @@ use self::raw_client::RawClient;
 use super::Outcome;
 use crate::checks::{
     Content, Freshness, History, Known, ObjectState, Reply, Request, Selection, StreamStart, check_linearizable,
-    check_watches,
+    check_lists_linearizable, check_watches,
 };
 
 /// The clients that write and read, and those that watch.
@@ -267,10 +267,12 @@ async fn witness(workload: Workload) -> Outcome {
         raw.send(&format!("map-{key}"), Request::Get(Freshness::Latest)).await;
     }
     let records = raw.history.records();
-    if let Err(message) = check_linearizable(&records) {
-        workload.fail("linearizable", message);
-    } else if let Err(message) = check_watches(&records) {
-        workload.fail("watch guarantees", message);
+    let checked = check_linearizable(&records).map_err(|message| ("linearizable", message));
+    let checked = checked.and_then(|()| check_watches(&records).map_err(|message| ("watch guarantees", message)));
+    let checked =
+        checked.and_then(|()| check_lists_linearizable(&records).map_err(|message| ("linearizable", message)));
+    if let Err((invariant, message)) = checked {
+        workload.fail(invariant, message);
     }
     Ok(())
 }
