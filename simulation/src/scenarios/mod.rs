@@ -1,14 +1,18 @@
 //! The scenarios: each is a part of evenkeel, or a controller of its public API, with what must hold for it.
 
 mod api;
+mod definition;
 mod detector;
 mod election;
 mod informer;
+mod namespace;
 
 pub use self::api::api;
+pub use self::definition::redefined;
 pub use self::detector::detector;
 pub use self::election::leader;
 pub use self::informer::informer;
+pub use self::namespace::terminating_namespace;
 
 use evenkeel_sim::Scenario;
 
@@ -17,5 +21,5 @@ type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
 /// Returns all scenarios, in the order in which a night's work runs them.
 pub fn all() -> Vec<Scenario> {
-    vec![informer(), leader(), api(), detector()]
+    vec![informer(), leader(), api(), detector(), terminating_namespace(), redefined()]
 }
