@@ -13,9 +13,9 @@ pub enum ClientPhase {
     FirstPage,
     /// It waits for a later page.
     NextPage,
-    /// It watches, and has requested the objects as the first events.
+    /// It watches, and waits for the objects as the first events.
     WatchList,
-    /// It watches from a version.
+    /// It watches from a version, or has received the objects.
     Streaming,
     /// It reads one object.
     Reading,
@@ -65,7 +65,10 @@ impl ClientPhase {
     }
 }
 
-/// How often each fault has met each phase of a client. A fault of a process or of the server counts in every phase that a client is in.
+/// How often each fault has met each phase of a client.
+///
+/// A fault of a request counts in the phase in which the request was sent, one of a process or of the server in every phase that a client
+/// is in.
 ///
 /// `Display` is a table. A dot is a cell that cannot be reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -65,6 +65,9 @@ pub enum Fault {
     Crash,
     /// A process is not scheduled for a while.
     Pause,
+    /// The cluster is restored from a backup: resource versions go back, and are issued again for other changes. Not part of
+    /// [`ALL`](Self::ALL): a client may be unable to notice.
+    BackupRestored,
     /// A watch misses an event. *Illegal.*
     EventSkipped,
     /// Events of a watch are in another order. *Illegal.*
@@ -139,6 +142,7 @@ impl Fault {
             Fault::ClockJumps => "F-28",
             Fault::Crash => "F-30",
             Fault::Pause => "F-31",
+            Fault::BackupRestored => "F-35",
             Fault::EventSkipped => "F-36",
             Fault::EventsReordered => "F-37",
             Fault::EarlyInitialEnd => "F-38",
@@ -176,7 +180,8 @@ impl Fault {
             | Fault::StaleReplica
             | Fault::ClockJumps
             | Fault::Crash
-            | Fault::Pause => false,
+            | Fault::Pause
+            | Fault::BackupRestored => false,
         }
     }
 }
@@ -334,7 +339,8 @@ pub(crate) fn request_fault(fault: Fault, decisions: &mut Decisions) -> (Request
         | Fault::StaleReplica
         | Fault::ClockJumps
         | Fault::Crash
-        | Fault::Pause => (RequestFault::Refuse, "the connection is refused".to_owned()),
+        | Fault::Pause
+        | Fault::BackupRestored => (RequestFault::Refuse, "the connection is refused".to_owned()),
     }
 }
 

@@ -105,7 +105,7 @@ impl Network {
         // A task of its own: what is on its way is done, even if the sender has gone.
         let (parts, body) = request.into_parts();
         let body = body.collect().await.map_err(|error| io::Error::other(error.to_string()))?.to_bytes();
-        let mut service = cluster.service.injecting(injected);
+        let mut service = cluster.service().injecting(injected);
         let handled = tokio::spawn(async move { service.call(Request::from_parts(parts, Full::new(body))).await });
         let response = match handled.await {
             Ok(Ok(response)) => response,
@@ -134,13 +134,13 @@ impl Network {
         if let Some(stale) = stale {
             let revision = revision(&cluster).await.saturating_sub(stale.behind).max(cluster.first_revision);
             world.trace(Some(sender), format!("restarts onto a replica that lacks {} revisions", stale.behind));
-            cluster.faults.freeze_replica(Some(revision));
+            cluster.faults().freeze_replica(Some(revision));
             world.order_crash(sender.process);
             return pending().await;
         }
         let watch = in_flight.filter(|_| subject.class.is_watch());
         let late = watch.is_some().then(|| cluster.clone());
-        Ok(response.map(|body| DelayedBody { body, late, held: None, _in_flight: watch }))
+        Ok(response.map(|body| DelayedBody { body, late, held: None, in_flight: watch }))
     }
 }
 
@@ -159,7 +159,7 @@ pub(crate) async fn revision(cluster: &Cluster) -> u64 {
 /// Reads a document from the server, past all faults.
 pub(crate) async fn get(cluster: &Cluster, path: &str) -> Value {
     let Ok(request) = Request::get(path).body(Full::new(Bytes::new())) else { return Value::Null };
-    let Ok(response) = cluster.service.clone().call(request).await else { return Value::Null };
+    let Ok(response) = cluster.service().call(request).await else { return Value::Null };
     let body = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     serde_json::from_slice(&body).unwrap_or_default()
 }
@@ -186,7 +186,7 @@ pub(crate) async fn create(cluster: &Cluster, object: &Value) -> Result<(), Stri
     cluster.world.note_request(ProcessId::HARNESS, Some(&format!("{root}/{plural}")));
     let request = Request::post(path).body(Full::new(Bytes::from(object.to_string())));
     let response = match request {
-        Ok(request) => cluster.service.clone().call(request).await.map_err(|error| error.to_string())?,
+        Ok(request) => cluster.service().call(request).await.map_err(|error| error.to_string())?,
         Err(error) => return Err(error.to_string()),
     };
     if response.status().is_success() {
@@ -209,7 +209,7 @@ async fn rival(cluster: &Cluster, path: &str) {
     let request = Request::patch(path).header("content-type", "application/merge-patch+json");
     if let Ok(request) = request.body(Full::new(Bytes::from(patch))) {
         // Fails if the object does not exist: then there is no rival.
-        let _ = cluster.service.clone().call(request).await;
+        let _ = cluster.service().call(request).await;
     }
 }
 
@@ -268,7 +268,7 @@ pub(crate) struct DelayedBody {
     /// Where delays are drawn, for watches.
     late: Option<Cluster>,
     held: Option<(Pin<Box<Sleep>>, Frame<Bytes>)>,
-    _in_flight: Option<InFlight>,
+    in_flight: Option<InFlight>,
 }
 
 /// A process waits for a response, until this is dropped.
@@ -283,6 +283,15 @@ impl InFlight {
     fn new(world: &Arc<World>, process: ProcessId, phase: ClientPhase) -> Self {
         world.set_in_flight(process, phase);
         InFlight { world: Arc::clone(world), process, phase }
+    }
+
+    /// Notes what arrives: after its initial objects, a watch streams changes.
+    fn receive(&mut self, frame: &Frame<Bytes>) {
+        const INITIAL_END: &[u8] = b"k8s.io/initial-events-end";
+        let ends_initial = |data: &Bytes| data.windows(INITIAL_END.len()).any(|part| part == INITIAL_END);
+        if self.phase == ClientPhase::WatchList && frame.data_ref().is_some_and(ends_initial) {
+            *self = InFlight::new(&Arc::clone(&self.world), self.process, ClientPhase::Streaming);
+        }
     }
 }
 
@@ -309,6 +318,9 @@ impl http_body::Body for DelayedBody {
             }
             Some(Ok(frame)) => frame,
         };
+        if let Some(in_flight) = &mut self.in_flight {
+            in_flight.receive(&frame);
+        }
         let delay = self.late.as_ref().map_or(Duration::ZERO, |cluster| cluster.world.draw_latency());
         if delay.is_zero() {
             return Poll::Ready(Some(Ok(frame)));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use evenkeel_apiserver::ApiServer;
+use evenkeel_apiserver::{ApiServer, Snapshot, StartError};
 use evenkeel_base::task::{install, scheduled};
 use evenkeel_client::Client;
 use serde_json::Value;
@@ -22,7 +22,7 @@ use crate::network::{Network, create, revision};
 use crate::scenario::{Process, Scenario, Workload};
 use crate::state::{ClusterState, difference};
 use crate::trace::Trace;
-use crate::world::{Cluster, FaultProfile, SimEnv, World, WritePoints};
+use crate::world::{Cluster, FaultProfile, RunningServer, SimEnv, World, WritePoints};
 
 /// A run with more steps makes no progress.
 const STEP_LIMIT: u64 = 1_000_000;
@@ -145,7 +145,7 @@ impl Director {
     /// Runs the scenario from its first object to its last check. Returns the final state.
     async fn direct(self, expected: Option<BTreeMap<String, Vec<Value>>>) -> ClusterState {
         let (stop, stopped) = watch::channel(false);
-        let Some((server, cluster)) = self.set_up().await else { return ClusterState::default() };
+        let Some(cluster) = self.set_up().await else { return ClusterState::default() };
         self.draw_profile();
         for (process, (name, _)) in self.scenario.process_ids().zip(&self.scenario.processes) {
             self.world.add_process(process, name);
@@ -156,7 +156,7 @@ impl Director {
             self.rough(&cluster).await;
             self.world.set_rough(false);
             self.world.trace(None, "no more faults");
-            cluster.faults.freeze_replica(None);
+            cluster.faults().freeze_replica(None);
             self.scenario.process_ids().for_each(|process| self.world.executor.set_paused(process, false));
             self.quiet(&cluster, expected.as_ref()).await;
             self.shut_down(&stop).await;
@@ -169,16 +169,24 @@ impl Director {
             () = stages => {}
             () = self.supervise(&cluster, &stopped) => {}
         }
-        let state = ClusterState::read(&cluster).await;
-        drop(server);
-        state
+        ClusterState::read(&cluster).await
+    }
+
+    /// Starts a server, with the content of a backup if there is one.
+    async fn start_server(&self, backup: Option<Snapshot>) -> Result<ApiServer, StartError> {
+        let start = Instant::now() - self.world.executor.now();
+        let random = AtomicU64::new(if backup.is_some() { self.world.executor.steps() << 32 } else { 1 });
+        let builder = ApiServer::builder().env(SimEnv { start, random }).in_process_only().bootstrap(false);
+        match backup {
+            // At the revision of the backup.
+            Some(backup) => builder.snapshot(backup).first_revision(0).start().await,
+            None => builder.start().await,
+        }
     }
 
     /// Starts the server, with the definitions and first objects of the scenario.
-    async fn set_up(&self) -> Option<(ApiServer, Cluster)> {
-        let env = SimEnv { start: Instant::now(), random: AtomicU64::new(1) };
-        let server = ApiServer::builder().env(env).in_process_only().bootstrap(false).start().await;
-        let server = match server {
+    async fn set_up(&self) -> Option<Cluster> {
+        let server = match self.start_server(None).await {
             Ok(server) => server,
             Err(error) => {
                 self.world.fail("set-up", error.to_string());
@@ -191,8 +199,7 @@ impl Director {
         }
         let mut cluster = Cluster {
             world: Arc::clone(&self.world),
-            service: server.service(),
-            faults: server.faults().clone(),
+            server: Arc::new(RunningServer::new(server)),
             always: Arc::from([]),
             first_revision: 0,
         };
@@ -204,7 +211,7 @@ impl Director {
         }
         cluster.first_revision = revision(&cluster).await;
         cluster.always = self.scenario.always.clone().into();
-        Some((server, cluster))
+        Some(cluster)
     }
 
     fn client(&self, cluster: &Cluster, sender: Incarnation) -> Client {
@@ -273,7 +280,7 @@ impl Director {
             }
             if is_stuck {
                 sleep(STUCK).await;
-                cluster.faults.freeze_replica(None);
+                cluster.faults().freeze_replica(None);
                 self.world.trace(None, "the replica follows again");
             }
         }
@@ -298,8 +305,8 @@ impl Director {
 
     /// What happens now and then to processes and to the server.
     async fn incidents(&self, cluster: &Cluster) {
-        use Fault::{ClockJumps, Compaction, Crash, Pause, ServerRestarts, StaleReplica};
-        let kinds = [Compaction, ServerRestarts, StaleReplica, ClockJumps, Crash, Pause];
+        use Fault::{BackupRestored, ClockJumps, Compaction, Crash, Pause, ServerRestarts, StaleReplica};
+        let kinds = [Compaction, ServerRestarts, StaleReplica, ClockJumps, Crash, Pause, BackupRestored];
         let kinds: Vec<Fault> = kinds.into_iter().filter(|kind| self.world.is_enabled(*kind)).collect();
         let processes = u32::try_from(self.scenario.processes.len()).unwrap_or_default();
         loop {
@@ -314,20 +321,29 @@ impl Director {
             match kind {
                 Compaction => {
                     self.world.trace(None, "the server discards its history");
-                    cluster.faults.compact_now();
+                    cluster.faults().compact_now();
                 }
                 ServerRestarts => {
                     self.world.trace(None, "the server restarts");
-                    cluster.faults.reset_history();
+                    cluster.faults().reset_history();
                 }
                 StaleReplica => {
                     let stuck = Duration::from_secs(u64::from(1 + pick(60)));
                     let at = revision(cluster).await;
                     self.world.trace(None, format!("the replica is stuck for {stuck:?}"));
-                    cluster.faults.freeze_replica(Some(at));
+                    cluster.faults().freeze_replica(Some(at));
                     sleep(stuck).await;
-                    cluster.faults.freeze_replica(None);
+                    cluster.faults().freeze_replica(None);
                     self.world.trace(None, "the replica follows again");
+                }
+                BackupRestored => {
+                    let backup = cluster.server.snapshot();
+                    sleep(Duration::from_secs(u64::from(1 + pick(60)))).await;
+                    self.world.trace(None, "the cluster is restored from a backup");
+                    match self.start_server(Some(backup)).await {
+                        Ok(server) => cluster.server.replace(server),
+                        Err(error) => self.world.fail("restore", error.to_string()),
+                    }
                 }
                 ClockJumps => {
                     let by = i64::from(pick(172_800)) - 86_400;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use evenkeel_apiserver::{Env, InProcess};
+use evenkeel_apiserver::{ApiServer, Env, Faults, InProcess, Snapshot};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -379,12 +379,37 @@ impl Env for SimEnv {
     }
 }
 
+/// The server of a cluster, which may be replaced by one from a backup.
+pub(crate) struct RunningServer(Mutex<(ApiServer, InProcess)>);
+
+impl RunningServer {
+    pub(crate) fn new(server: ApiServer) -> Self {
+        let service = server.service();
+        RunningServer(Mutex::new((server, service)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (ApiServer, InProcess)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the content of the server.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.lock().0.snapshot()
+    }
+
+    /// Stops the server and has another one in its place. All watches end.
+    pub(crate) fn replace(&self, server: ApiServer) {
+        let service = server.service();
+        let stopped = std::mem::replace(&mut *self.lock(), (server, service));
+        drop(stopped);
+    }
+}
+
 /// A server, and the world that it is in.
 #[derive(Clone)]
 pub(crate) struct Cluster {
     pub(crate) world: Arc<World>,
-    pub(crate) service: InProcess,
-    pub(crate) faults: evenkeel_apiserver::Faults,
+    pub(crate) server: Arc<RunningServer>,
     /// Checked after every write.
     pub(crate) always: Arc<[(Arc<str>, Check)]>,
     /// The revision of the server when the processes start.
@@ -392,6 +417,16 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
+    /// Returns the service of the server that runs now.
+    pub(crate) fn service(&self) -> InProcess {
+        self.server.lock().1.clone()
+    }
+
+    /// Returns the fault injector of the server that runs now.
+    pub(crate) fn faults(&self) -> Faults {
+        self.server.lock().0.faults().clone()
+    }
+
     /// Checks the invariants that always hold.
     pub(crate) async fn check_always(&self) {
         if self.always.is_empty() {

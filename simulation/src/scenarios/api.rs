@@ -157,7 +157,9 @@ impl Actor {
     async fn act(&mut self, step: Step) {
         match step {
             Step::Send { key, action, is_selected } => self.send(&key, action, is_selected).await,
-            Step::List { selection, read, limit } => drop(self.raw.list(selection, self.freshness(read), limit).await),
+            Step::List { selection, read, limit } => {
+                self.raw.list(selection, self.freshness(read), limit).await;
+            }
             Step::Watch { selection, start, seconds, resumes } => {
                 let Some(mut start) = self.start(&selection, start).await else { return };
                 for _ in 0..=resumes {

@@ -6,6 +6,7 @@ mod detector;
 mod election;
 mod informer;
 mod namespace;
+mod restored;
 
 pub use self::api::api;
 pub use self::definition::redefined;
@@ -13,6 +14,7 @@ pub use self::detector::detector;
 pub use self::election::leader;
 pub use self::informer::informer;
 pub use self::namespace::terminating_namespace;
+pub use self::restored::restored;
 
 use evenkeel_sim::Scenario;
 
@@ -21,5 +23,5 @@ type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
 /// Returns all scenarios, in the order in which a night's work runs them.
 pub fn all() -> Vec<Scenario> {
-    vec![informer(), leader(), api(), detector(), terminating_namespace(), redefined()]
+    vec![informer(), leader(), api(), detector(), terminating_namespace(), redefined(), restored()]
 }
