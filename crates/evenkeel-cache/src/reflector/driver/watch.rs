@@ -222,6 +222,8 @@ impl Driver {
                     }
                     (None, Some(_)) => self.machine.unreadable(Instant::now()),
                     (Some(initial), Some(key)) => {
+                        // It may have been damaged on its way.
+                        self.machine.unreadable_initial_object();
                         if let Some(known) = sink.known(key) {
                             initial.put(known);
                         }

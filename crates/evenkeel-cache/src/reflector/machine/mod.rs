@@ -404,6 +404,11 @@ impl ReflectorMachine {
         !self.has_version
     }
 
+    /// Records that the store will have an earlier state of an initial object, or none: a relist is due after the sync.
+    pub(super) fn unreadable_initial_object(&mut self) {
+        self.cycle.is_incomplete = true;
+    }
+
     /// Records an unreadable object. The event may have been its deletion, so a relist is due, after a while and not too often.
     pub(super) fn unreadable(&mut self, now: Instant) {
         if let Some(watch) = &mut self.watch {
