@@ -35,7 +35,7 @@ pub enum Fault {
     ServerError,
     /// No connection can be made.
     Refused,
-    /// A request takes long.
+    /// A request takes long to reach the server, or its response takes long to come back.
     Slow,
     /// A request gets no response. After a minute its connection breaks: keep-alives of the transport notice a dead peer, and a
     /// server ends every request that is not a watch.
@@ -60,6 +60,9 @@ pub enum Fault {
     Rival,
     /// The time of day of a process jumps.
     ClockJumps,
+    /// Responses to a process are late, and then it is cut off from the server: requests do not arrive, responses are lost, and
+    /// watches are silent.
+    Partition,
     /// A process crashes and is started again.
     Crash,
     /// A process is not scheduled for a while.
@@ -68,7 +71,7 @@ pub enum Fault {
 
 impl Fault {
     /// All faults, in the order of their numbers.
-    pub const ALL: [Fault; 26] = [
+    pub const ALL: [Fault; 27] = [
         Fault::WatchEnds,
         Fault::WatchBreaks,
         Fault::WatchTruncated,
@@ -93,6 +96,7 @@ impl Fault {
         Fault::WriteLost,
         Fault::Rival,
         Fault::ClockJumps,
+        Fault::Partition,
         Fault::Crash,
         Fault::Pause,
     ];
@@ -124,6 +128,7 @@ impl Fault {
             Fault::WriteLost => "F-26",
             Fault::Rival => "F-27",
             Fault::ClockJumps => "F-28",
+            Fault::Partition => "F-29",
             Fault::Crash => "F-30",
             Fault::Pause => "F-31",
         }
@@ -154,6 +159,7 @@ impl Fault {
             | Fault::ServerRestarts
             | Fault::StaleReplica
             | Fault::ClockJumps
+            | Fault::Partition
             | Fault::Crash
             | Fault::Pause => false,
         }
@@ -182,6 +188,8 @@ pub(crate) enum RequestFault {
     Refuse,
     /// It waits this long before it reaches the server.
     Delay(Duration),
+    /// Its response waits this long.
+    DelayResponse(Duration),
     /// It does not reach the server, and its sender learns that late.
     Hang,
     /// Another client changes the object first.
@@ -262,7 +270,10 @@ pub(crate) fn request_fault(fault: Fault, decisions: &mut Decisions) -> (Request
         }
         Fault::Slow => {
             let delay = Duration::from_millis(u64::from(number(45_000)));
-            (RequestFault::Delay(delay), format!("the request is slow ({delay:.1?})"))
+            match number(2) {
+                0 => (RequestFault::Delay(delay), format!("the request is slow ({delay:.1?})")),
+                _ => (RequestFault::DelayResponse(delay), format!("the response is slow ({delay:.1?})")),
+            }
         }
         Fault::Hangs => (RequestFault::Hang, "the request hangs".to_owned()),
         Fault::ResponseLost => {
@@ -275,6 +286,7 @@ pub(crate) fn request_fault(fault: Fault, decisions: &mut Decisions) -> (Request
         | Fault::ServerRestarts
         | Fault::StaleReplica
         | Fault::ClockJumps
+        | Fault::Partition
         | Fault::Crash
         | Fault::Pause => (RequestFault::Refuse, "the connection is refused".to_owned()),
     }

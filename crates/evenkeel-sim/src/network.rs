@@ -21,7 +21,7 @@ use tower_service::Service;
 
 use crate::executor::{Incarnation, ProcessId};
 use crate::fault::{RequestClass, RequestFault, request_fault};
-use crate::world::{Cluster, CrashPhase};
+use crate::world::{Cluster, CrashPhase, Link};
 
 type Failure = io::Error;
 
@@ -75,11 +75,12 @@ impl Network {
         let fault_words = planned.as_ref().map(|(_, words)| words.clone());
         let mut injected: Vec<Action> = Vec::new();
         let latency = || if is_harness { Duration::ZERO } else { world.draw_latency() };
-        let mut delay = latency();
+        let (mut delay, mut response_delay) = (latency(), Duration::ZERO);
         match planned.map(|(fault, _)| fault) {
             None => {}
             Some(RequestFault::Inject(action)) => injected.push(action),
             Some(RequestFault::Delay(more)) => delay += more,
+            Some(RequestFault::DelayResponse(more)) => response_delay = more,
             Some(RequestFault::Rival) => rival(&cluster, request.uri().path()).await,
             Some(RequestFault::Hang) => {
                 world.trace(Some(sender), format!("{}: hangs", subject.words));
@@ -93,6 +94,11 @@ impl Network {
             }
         }
         wait(delay).await;
+        if let Link::Cut(left) = world.link(sender.process) {
+            world.trace(Some(sender), format!("{}: does not arrive", subject.words));
+            sleep(left).await;
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "no response; the connection is dead"));
+        }
         if crash.is_some_and(|point| point.phase == CrashPhase::BeforeCommit) {
             world.trace(Some(sender), format!("{}: crashes before it is done", subject.words));
             world.order_crash(sender.process);
@@ -122,7 +128,16 @@ impl Network {
             world.order_crash(sender.process);
             return pending().await;
         }
-        wait(latency()).await;
+        wait(latency() + response_delay).await;
+        match world.link(sender.process) {
+            Link::Whole => {}
+            Link::Late(late) => sleep(late).await,
+            Link::Cut(left) => {
+                world.trace(Some(sender), format!("{}: the response does not arrive", subject.words));
+                sleep(left).await;
+                return Err(io::Error::new(io::ErrorKind::ConnectionReset, "connection reset"));
+            }
+        }
         if crash.is_some_and(|point| point.phase == CrashPhase::AfterResponse) {
             world.trace(Some(sender), "crashes with the response");
             world.order_crash(sender.process);
@@ -135,7 +150,7 @@ impl Network {
             return pending().await;
         }
         let is_late = subject.class == RequestClass::Watch && !is_harness;
-        let late = is_late.then(|| cluster.clone());
+        let late = is_late.then(|| (cluster.clone(), sender.process));
         Ok(response.map(|body| DelayedBody { body, late, held: None }))
     }
 }
@@ -258,7 +273,7 @@ impl Subject {
 pub(crate) struct DelayedBody {
     body: ServerBody,
     /// Where delays are drawn, for watches.
-    late: Option<Cluster>,
+    late: Option<(Cluster, ProcessId)>,
     held: Option<(Pin<Box<Sleep>>, Frame<Bytes>)>,
 }
 
@@ -279,7 +294,13 @@ impl http_body::Body for DelayedBody {
             }
             Some(Ok(frame)) => frame,
         };
-        let delay = self.late.as_ref().map_or(Duration::ZERO, |cluster| cluster.world.draw_latency());
+        let delay = self.late.as_ref().map_or(Duration::ZERO, |(cluster, receiver)| {
+            let usual = cluster.world.draw_latency();
+            match cluster.world.link(*receiver) {
+                Link::Whole => usual,
+                Link::Late(late) | Link::Cut(late) => usual.max(late),
+            }
+        });
         if delay.is_zero() {
             return Poll::Ready(Some(Ok(frame)));
         }

@@ -96,6 +96,7 @@ async fn simulate(scenario: &Scenario, plan: &RunPlan<'_>) -> Run {
     // The generator of the thread, which evenkeel and its users draw jitter from.
     fastrand::seed(u64::from(decisions.uniform(Stream::Random, u32::MAX)));
     let world = Arc::new(World::new(decisions, plan.points));
+    world.set_secrets(scenario.secrets.clone());
     let _installed = install(world.executor.clone());
     let _logs = logs::collect(&world);
     let (result, mut finished) = watch::channel(None);
@@ -238,9 +239,11 @@ impl Director {
         let (name, main, world) = (Arc::clone(name), Arc::clone(main), Arc::clone(&self.world));
         let (cluster, shutdown) = (cluster.clone(), shutdown.clone());
         self.world.executor.start(process, |incarnation| async move {
-            let client = Client::from_service(Network { cluster, sender: incarnation });
+            let network = Network { cluster, sender: incarnation };
+            let client = Client::from_service(network.clone());
             world.trace(Some(incarnation), "starts");
-            let life = Process { name, incarnation, client, world: Arc::clone(&world), shutdown: shutdown.clone() };
+            let (in_life, stopped) = (Arc::clone(&world), shutdown.clone());
+            let life = Process { name, incarnation, client, network, world: in_life, shutdown: stopped };
             let ended = main(life).await;
             match &ended {
                 Ok(()) => world.trace(Some(incarnation), "ends"),
@@ -294,8 +297,8 @@ impl Director {
 
     /// What happens now and then to processes and to the server.
     async fn incidents(&self, cluster: &Cluster) {
-        use Fault::{ClockJumps, Compaction, Crash, Pause, ServerRestarts, StaleReplica};
-        let kinds = [Compaction, ServerRestarts, StaleReplica, ClockJumps, Crash, Pause];
+        use Fault::{ClockJumps, Compaction, Crash, Partition, Pause, ServerRestarts, StaleReplica};
+        let kinds = [Compaction, ServerRestarts, StaleReplica, ClockJumps, Partition, Crash, Pause];
         let kinds: Vec<Fault> = kinds.into_iter().filter(|kind| self.world.is_enabled(*kind)).collect();
         let processes = u32::try_from(self.scenario.processes.len()).unwrap_or_default();
         loop {
@@ -328,6 +331,15 @@ impl Director {
                     let by = i64::from(pick(172_800)) - 86_400;
                     self.world.trace(life, format!("its clock jumps by {by} s"));
                     self.world.executor.jump_clock(process, by.saturating_mul(1_000));
+                }
+                Partition => {
+                    let milliseconds = |bound| Duration::from_millis(u64::from(1 + pick(bound)));
+                    let (late, cut) = (milliseconds(15_000), milliseconds(60_000));
+                    let what = format!("has late responses for {late:.1?}, and is then cut off for {cut:.1?}");
+                    self.world.trace(life, what);
+                    self.world.cut_off(process, late, cut);
+                    sleep(late + cut).await;
+                    self.world.trace(life, "reaches the server again");
                 }
                 Crash if life.is_some() => {
                     self.world.trace(life, "crashes");

@@ -6,13 +6,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_client::Client;
+use evenkeel_client::{Client, ClientBuilder, Config};
 use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::decisions::Stream;
 use crate::executor::{Incarnation, ProcessId};
 use crate::fault::Fault;
+use crate::network::Network;
 use crate::state::ClusterState;
 use crate::world::World;
 
@@ -63,6 +64,7 @@ pub struct Scenario {
     /// Checked at the end.
     pub(crate) finally: Vec<(Arc<str>, Check)>,
     pub(crate) faults: Vec<Fault>,
+    pub(crate) secrets: Vec<Arc<str>>,
     pub(crate) settings: Settings,
 }
 
@@ -91,6 +93,7 @@ impl Scenario {
             always: Vec::new(),
             finally: Vec::new(),
             faults: Fault::ALL.to_vec(),
+            secrets: Vec::new(),
             settings: Settings {
                 rough: Duration::from_secs(5 * 60),
                 settle: Duration::from_secs(15 * 60),
@@ -161,6 +164,14 @@ impl Scenario {
         self
     }
 
+    /// Adds a text that nothing may show: neither the timeline, with [notes](Process::note) and the errors of processes, nor a log
+    /// line or a span of any level. The name of the invariant is `no secret leaves`.
+    #[must_use]
+    pub fn secret(mut self, secret: impl Into<Arc<str>>) -> Self {
+        self.secrets.push(secret.into());
+        self
+    }
+
     /// Sets which faults may occur. Default: [all](Fault::ALL). Each run has a random selection of them.
     #[must_use]
     pub fn faults(mut self, faults: impl IntoIterator<Item = Fault>) -> Self {
@@ -215,6 +226,7 @@ pub struct Process {
     pub(crate) name: Arc<str>,
     pub(crate) incarnation: Incarnation,
     pub(crate) client: Client,
+    pub(crate) network: Network,
     pub(crate) world: Arc<World>,
     pub(crate) shutdown: watch::Receiver<bool>,
 }
@@ -233,6 +245,12 @@ impl Process {
     /// Returns the client of this life. Its requests take time and fail as the run decides.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// Returns a builder for a client of this life with another configuration, or with layers. Its requests are on the same network
+    /// as those of [`client`](Self::client).
+    pub fn client_builder(&self, config: Config) -> ClientBuilder {
+        ClientBuilder::service(config, self.network.clone())
     }
 
     /// Completes at the end of the run: the process is to shut down.
@@ -308,5 +326,10 @@ impl Workload {
     pub async fn pause(&self) {
         let milliseconds = 1 + self.choose(20_000);
         tokio::time::sleep(Duration::from_millis(u64::from(milliseconds))).await;
+    }
+
+    /// Fails the run: an invariant of this name is broken.
+    pub fn fail(&self, invariant: &str, message: impl Into<String>) {
+        self.world.fail(invariant, message);
     }
 }

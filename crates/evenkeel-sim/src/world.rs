@@ -62,6 +62,16 @@ pub(crate) struct FaultProfile {
     pub(crate) late_rate: u32,
 }
 
+/// The state of the connection between a process and the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    Whole,
+    /// Responses arrive after this time.
+    Late(Duration),
+    /// Nothing arrives for this time.
+    Cut(Duration),
+}
+
 /// What happens to processes at their writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WritePoints {
@@ -90,6 +100,8 @@ struct WorldState {
     is_rough: bool,
     counts: BTreeMap<Fault, u64>,
     failure: Option<Failure>,
+    /// Texts that must not appear in anything that the run shows.
+    secrets: Vec<Arc<str>>,
     names: BTreeMap<ProcessId, Arc<str>>,
     writes: BTreeMap<ProcessId, u32>,
     /// The collections that were written to: their path in the API.
@@ -99,6 +111,8 @@ struct WorldState {
     unrest: Vec<String>,
     crash_orders: Vec<ProcessId>,
     requests: u64,
+    /// From when to when processes are cut off from the server. Before that, their responses are late.
+    cuts: BTreeMap<ProcessId, (Instant, Instant)>,
     /// Who is where only one may be.
     alone: Vec<(Arc<str>, Incarnation)>,
 }
@@ -129,7 +143,31 @@ impl World {
     }
 
     pub(crate) fn set_rough(&self, rough: bool) {
-        self.lock().is_rough = rough;
+        let mut state = self.lock();
+        state.is_rough = rough;
+        state.cuts.clear();
+    }
+
+    pub(crate) fn set_secrets(&self, secrets: Vec<Arc<str>>) {
+        self.lock().secrets = secrets;
+    }
+
+    pub(crate) fn has_secrets(&self) -> bool {
+        !self.lock().secrets.is_empty()
+    }
+
+    /// Fails the run if a text has a secret. Returns the text without it.
+    pub(crate) fn without_secrets(&self, mut text: String, place: &str) -> String {
+        let found: Vec<Arc<str>> =
+            self.lock().secrets.iter().filter(|secret| text.contains(&***secret)).cloned().collect();
+        if found.is_empty() {
+            return text;
+        }
+        for secret in found {
+            text = text.replace(&*secret, "[a secret]");
+        }
+        self.fail("no secret leaves", format!("{place}: {text}"));
+        text
     }
 
     pub(crate) fn add_process(&self, process: ProcessId, name: &str) {
@@ -138,13 +176,14 @@ impl World {
 
     /// Adds a line to the timeline.
     pub(crate) fn trace(&self, incarnation: Option<Incarnation>, what: impl Into<String>) {
+        let what = self.without_secrets(what.into(), "in the timeline");
         let now = self.executor.now();
         let mut state = self.lock();
         let process = incarnation.map_or_else(|| "cluster".to_owned(), |incarnation| state.name_of(incarnation));
-        state.trace.push(now, &process, what.into());
+        state.trace.push(now, &process, what);
     }
 
-    /// Adds a line to the timeline that does not decide whether two runs are equal.
+    /// Adds a line to the timeline that does not decide whether two runs are equal. It has no secret.
     pub(crate) fn note(&self, incarnation: Incarnation, what: String) {
         let now = self.executor.now();
         let mut state = self.lock();
@@ -183,6 +222,22 @@ impl World {
         let bound = u32::try_from(candidates.len()).unwrap_or_default() + 1;
         let choice = self.decide(|decisions| decisions.rarely(Stream::Fault, bound, rate));
         candidates.get((choice as usize).checked_sub(1)?).copied()
+    }
+
+    /// Holds the responses to a process back for some time, and then cuts it off from the server.
+    pub(crate) fn cut_off(&self, process: ProcessId, late: Duration, cut: Duration) {
+        let start = Instant::now() + late;
+        self.lock().cuts.insert(process, (start, start + cut));
+    }
+
+    /// Returns the state of the connection between a process and the server.
+    pub(crate) fn link(&self, process: ProcessId) -> Link {
+        let now = Instant::now();
+        match self.lock().cuts.get(&process) {
+            Some((start, _)) if now < *start => Link::Late(*start - now),
+            Some((_, end)) if now < *end => Link::Cut(*end - now),
+            _ => Link::Whole,
+        }
     }
 
     /// Draws how long a message takes: usually a few milliseconds, rarely seconds.
