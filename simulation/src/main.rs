@@ -153,6 +153,31 @@ mod tests {
     }
 
     #[test]
+    fn inv_9_there_is_one_leader_after_its_lease_was_deleted() {
+        scenarios::lease_deleted().check(25).unwrap();
+    }
+
+    #[test]
+    fn wrk_1_inv_14_inv_15_writes_have_their_effect_once() {
+        scenarios::counter().check(40).unwrap();
+        scenarios::creator().check(40).unwrap();
+    }
+
+    #[test]
+    fn inv_20_no_secret_leaves() {
+        scenarios::credentials().check(40).unwrap();
+    }
+
+    #[test]
+    fn wrk_2_wrk_3_wrk_4_wrk_5_inv_14_controllers_under_faults() {
+        for scenario in
+            [scenarios::mirrors(), scenarios::replica_sets(), scenarios::finalizer(), scenarios::status_only()]
+        {
+            scenario.check(25).unwrap();
+        }
+    }
+
+    #[test]
     fn sim_11_all_scenarios_are_repeated_exactly() {
         for scenario in scenarios::all() {
             for seed in 0..5 {
