@@ -7,6 +7,9 @@ use evenkeel_core::{Reason, Status, StatusDetails};
 
 use crate::decisions::{Decisions, Stream};
 
+/// Watches break within this many bytes of an event: in its metadata.
+const FRAME: u32 = 400;
+
 /// A kind of fault that a correct API server, a network or a machine may show. A controller must survive all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -48,8 +51,17 @@ pub enum Fault {
     ServerRestarts,
     /// Reads that tolerate staleness, and watches, stay at an old revision for a while.
     StaleReplica,
+    /// A list that names a resource version is refused, because the server is not there yet, until the resource is written again: a
+    /// server without progress notifications learns of newer versions from events alone.
+    VersionTooLarge,
+    /// There are two servers for a while. One is stuck at an old revision, the history of the other starts later, and either may answer.
+    ReplicasFlap,
+    /// A watch sends bookmarks until there is an event, and nothing from then on.
+    BookmarksOnly,
     /// A watch sends no bookmarks.
     NoBookmarks,
+    /// The bookmark that ends the initial events of a watch is late, or the watch ends right before it.
+    InitialEndMissing,
     /// A watch sends an event of an unknown type, or an object of another kind.
     WatchUnknown,
     /// A write is done, and its response is lost.
@@ -68,7 +80,7 @@ pub enum Fault {
 
 impl Fault {
     /// All faults, in the order of their numbers.
-    pub const ALL: [Fault; 26] = [
+    pub const ALL: [Fault; 30] = [
         Fault::WatchEnds,
         Fault::WatchBreaks,
         Fault::WatchTruncated,
@@ -87,7 +99,11 @@ impl Fault {
         Fault::Compaction,
         Fault::ServerRestarts,
         Fault::StaleReplica,
+        Fault::VersionTooLarge,
+        Fault::ReplicasFlap,
+        Fault::BookmarksOnly,
         Fault::NoBookmarks,
+        Fault::InitialEndMissing,
         Fault::WatchUnknown,
         Fault::ResponseLost,
         Fault::WriteLost,
@@ -118,7 +134,10 @@ impl Fault {
             Fault::Compaction => "F-17",
             Fault::ServerRestarts => "F-18",
             Fault::StaleReplica => "F-19",
-            Fault::NoBookmarks => "F-23",
+            Fault::VersionTooLarge => "F-20",
+            Fault::ReplicasFlap => "F-21",
+            Fault::BookmarksOnly => "F-22",
+            Fault::NoBookmarks | Fault::InitialEndMissing => "F-23",
             Fault::WatchUnknown => "F-24",
             Fault::ResponseLost => "F-25",
             Fault::WriteLost => "F-26",
@@ -131,7 +150,7 @@ impl Fault {
 
     /// Returns whether the fault concerns a single request.
     pub(crate) fn is_of_request(self, request: RequestClass) -> bool {
-        use RequestClass::{NamedWrite, Page, Watch, Write};
+        use RequestClass::{List, NamedWrite, Page, WatchList, Write};
         match self {
             Fault::WatchEnds
             | Fault::WatchBreaks
@@ -142,17 +161,23 @@ impl Fault {
             | Fault::WatchExpires
             | Fault::WatchRefused
             | Fault::WatchSilent
+            | Fault::BookmarksOnly
             | Fault::NoBookmarks
-            | Fault::WatchUnknown => request == Watch,
+            | Fault::WatchUnknown => request.is_watch(),
+            Fault::InitialEndMissing => matches!(request, WatchList { .. }),
+            Fault::VersionTooLarge => {
+                matches!(request, List { names_version: true } | WatchList { names_version: true })
+            }
             Fault::PageExpires => request == Page,
             Fault::TooManyRequests | Fault::ServerError | Fault::Refused | Fault::Hangs => true,
             // The events of a watch are late in any case.
-            Fault::Slow => request != Watch,
+            Fault::Slow => !request.is_watch(),
             Fault::ResponseLost | Fault::WriteLost => matches!(request, Write | NamedWrite),
             Fault::Rival => request == NamedWrite,
             Fault::Compaction
             | Fault::ServerRestarts
             | Fault::StaleReplica
+            | Fault::ReplicasFlap
             | Fault::ClockJumps
             | Fault::Crash
             | Fault::Pause => false,
@@ -164,13 +189,29 @@ impl Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestClass {
     Read,
+    /// The first page of a list.
+    List {
+        /// It must not be older than a resource version, or of exactly that one.
+        names_version: bool,
+    },
     /// A later page of a list.
     Page,
     Watch,
+    /// A watch with initial events.
+    WatchList {
+        /// Its initial events must not be older than a resource version.
+        names_version: bool,
+    },
     /// A write that names no object.
     Write,
     /// A write of an existing object.
     NamedWrite,
+}
+
+impl RequestClass {
+    pub(crate) fn is_watch(self) -> bool {
+        matches!(self, RequestClass::Watch | RequestClass::WatchList { .. })
+    }
 }
 
 /// What is done about a fault of a request.
@@ -186,6 +227,15 @@ pub(crate) enum RequestFault {
     Hang,
     /// Another client changes the object first.
     Rival,
+    /// The page is refused with 410.
+    ExpirePage {
+        /// The response has a token that continues the list at the latest revision.
+        has_token: bool,
+    },
+    /// The resource version that the list names is refused, until the resource is written again.
+    RefuseVersion,
+    /// The watch waits this long before the bookmark that ends its initial events, or ends there.
+    BeforeInitialEnd(Option<Duration>),
 }
 
 /// Draws the parameters of a fault. Returns what is done, and what to call it.
@@ -198,15 +248,15 @@ pub(crate) fn request_fault(fault: Fault, decisions: &mut Decisions) -> (Request
             (watch(WatchAction::CloseAfterEvents(events)), format!("the watch ends after {events} events"))
         }
         Fault::WatchBreaks => {
-            let (event, byte) = (u64::from(number(4)), number(200) as usize);
+            let (event, byte) = (u64::from(number(4)), number(FRAME) as usize);
             (watch(WatchAction::CloseMidFrame { event, byte }), format!("the watch breaks in event {event}"))
         }
         Fault::WatchTruncated => {
-            let (event, byte) = (u64::from(number(4)), number(200) as usize);
+            let (event, byte) = (u64::from(number(4)), number(FRAME) as usize);
             (watch(WatchAction::TruncateFrame { event, byte }), format!("the watch ends in event {event}"))
         }
         Fault::WatchCorrupted => {
-            let (event, byte) = (u64::from(number(4)), number(200) as usize);
+            let (event, byte) = (u64::from(number(4)), number(FRAME) as usize);
             (watch(WatchAction::CorruptFrame { event, byte }), format!("event {event} of the watch is corrupted"))
         }
         Fault::WatchPieces => match number(3) {
@@ -241,6 +291,18 @@ pub(crate) fn request_fault(fault: Fault, decisions: &mut Decisions) -> (Request
             let action = WatchAction::StallFor { event, duration: Duration::from_secs(86_400) };
             (watch(action), format!("the watch is silent before event {event}"))
         }
+        Fault::BookmarksOnly => (watch(WatchAction::BookmarkOnly), "the watch sends bookmarks only".to_owned()),
+        Fault::VersionTooLarge => (RequestFault::RefuseVersion, "the resource version is too large".to_owned()),
+        Fault::InitialEndMissing => match number(2) {
+            0 => {
+                (RequestFault::BeforeInitialEnd(None), "the watch ends before the end of its initial events".to_owned())
+            }
+            _ => {
+                let delay = Duration::from_millis(u64::from(number(45_000)));
+                let words = format!("the end of the initial events is late ({delay:.1?})");
+                (RequestFault::BeforeInitialEnd(Some(delay)), words)
+            }
+        },
         Fault::NoBookmarks => (watch(WatchAction::NoBookmarks), "the watch sends no bookmarks".to_owned()),
         Fault::WatchUnknown => {
             let event = u64::from(number(4));
@@ -249,7 +311,11 @@ pub(crate) fn request_fault(fault: Fault, decisions: &mut Decisions) -> (Request
                 _ => (watch(WatchAction::WrongKindObject { event }), "the watch sends another kind".to_owned()),
             }
         }
-        Fault::PageExpires => (RequestFault::Inject(status(410, None)), "the page has expired".to_owned()),
+        Fault::PageExpires => {
+            let has_token = number(2) == 1;
+            let words = if has_token { "the page has expired; a token continues" } else { "the page has expired" };
+            (RequestFault::ExpirePage { has_token }, words.to_owned())
+        }
         Fault::TooManyRequests => {
             let retry_after = [None, Some(1), Some(5), Some(30)].get(number(4) as usize).copied().flatten();
             let wait = retry_after.map(|seconds| format!(", retry after {seconds} s")).unwrap_or_default();
@@ -274,15 +340,22 @@ pub(crate) fn request_fault(fault: Fault, decisions: &mut Decisions) -> (Request
         | Fault::Compaction
         | Fault::ServerRestarts
         | Fault::StaleReplica
+        | Fault::ReplicasFlap
         | Fault::ClockJumps
         | Fault::Crash
         | Fault::Pause => (RequestFault::Refuse, "the connection is refused".to_owned()),
     }
 }
 
+/// Returns the 410 of a page, with a token that continues the list if there is one.
+pub(crate) fn expired_page(token: Option<String>) -> Action {
+    let mut status = Status::expired("the provided continue parameter is too old");
+    status.metadata.continue_token = token.unwrap_or_default();
+    Action::Status(Box::new(status))
+}
+
 fn status(code: u16, retry_after: Option<u32>) -> Action {
     let (reason, message) = match code {
-        410 => (Reason::EXPIRED, "the provided continue parameter is too old"),
         429 => (Reason::TOO_MANY_REQUESTS, "too many requests"),
         503 => (Reason::SERVICE_UNAVAILABLE, "the server is currently unable to handle the request"),
         504 => (Reason::TIMEOUT, "the request timed out"),

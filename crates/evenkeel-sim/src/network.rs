@@ -9,9 +9,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use evenkeel_apiserver::{Action, Body as ServerBody};
+use evenkeel_apiserver::{Action, Body as ServerBody, ExpireForm, WatchAction};
 use evenkeel_client::transport::Body;
+use evenkeel_core::Status;
 use http::{Method, Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full};
@@ -19,8 +22,9 @@ use serde_json::Value;
 use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
+use crate::decisions::Stream;
 use crate::executor::{Incarnation, ProcessId};
-use crate::fault::{RequestClass, RequestFault, request_fault};
+use crate::fault::{RequestClass, RequestFault, expired_page, request_fault};
 use crate::world::{Cluster, CrashPhase};
 
 type Failure = io::Error;
@@ -54,16 +58,23 @@ struct Subject {
     class: RequestClass,
     /// As in `create configmaps default/a`.
     words: String,
-    /// The path of the collection, if the request writes to it.
-    written: Option<String>,
+    /// The path of the collection in all namespaces.
+    collection: String,
+    /// The resource version that a list or watch names; 0 if it names none.
+    version: u64,
+    /// The continue token of a page.
+    token: String,
 }
+
+/// What only the bookmark at the end of the initial events contains.
+const INITIAL_END: &[u8] = b"k8s.io/initial-events-end";
 
 impl Network {
     async fn send(self, request: Request<Body>) -> Result<Response<DelayedBody>, Failure> {
         let Network { cluster, sender } = self;
         let world = &cluster.world;
         let subject = Subject::of(&request);
-        let write = world.note_request(sender.process, subject.written.as_deref());
+        let write = world.note_request(sender.process, subject.written());
         let crash = world.points.crash.filter(|point| point.process == sender.process && Some(point.write) == write);
         let stale = world.points.stale.filter(|point| point.process == sender.process && Some(point.write) == write);
         let is_harness = sender.process == ProcessId::HARNESS;
@@ -76,8 +87,15 @@ impl Network {
         let mut injected: Vec<Action> = Vec::new();
         let latency = || if is_harness { Duration::ZERO } else { world.draw_latency() };
         let mut delay = latency();
+        let mut initial_end = InitialEnd::Usual;
         match planned.map(|(fault, _)| fault) {
             None => {}
+            Some(RequestFault::ExpirePage { has_token }) => {
+                injected.push(expired_page(has_token.then(|| fresh_token(&subject.token)).flatten()));
+            }
+            Some(RequestFault::RefuseVersion) => world.refuse_version(&subject.collection, subject.version),
+            Some(RequestFault::BeforeInitialEnd(None)) => initial_end = InitialEnd::Cut,
+            Some(RequestFault::BeforeInitialEnd(Some(delay))) => initial_end = InitialEnd::Late(delay),
             Some(RequestFault::Inject(action)) => injected.push(action),
             Some(RequestFault::Delay(more)) => delay += more,
             Some(RequestFault::Rival) => rival(&cluster, request.uri().path()).await,
@@ -93,6 +111,13 @@ impl Network {
             }
         }
         wait(delay).await;
+        if subject.lists_version() && world.is_too_large(&subject.collection, subject.version) {
+            let status = Status::too_large_resource_version(subject.version, subject.version - 1);
+            injected.push(Action::Status(Box::new(status)));
+        }
+        if !is_harness {
+            injected.extend(choose_replica(&cluster, &subject));
+        }
         if crash.is_some_and(|point| point.phase == CrashPhase::BeforeCommit) {
             world.trace(Some(sender), format!("{}: crashes before it is done", subject.words));
             world.order_crash(sender.process);
@@ -114,7 +139,7 @@ impl Network {
         let code = response.status().as_u16();
         let note = fault_words.map(|words| format!(" ({words})")).unwrap_or_default();
         world.trace(Some(sender), format!("{}: {code}{note}", subject.words));
-        if subject.written.is_some() {
+        if subject.written().is_some() {
             cluster.check_always().await;
         }
         if crash.is_some_and(|point| point.phase == CrashPhase::BeforeResponse) {
@@ -134,10 +159,36 @@ impl Network {
             world.order_crash(sender.process);
             return pending().await;
         }
-        let is_late = subject.class == RequestClass::Watch && !is_harness;
+        let is_late = subject.class.is_watch() && !is_harness;
         let late = is_late.then(|| cluster.clone());
-        Ok(response.map(|body| DelayedBody { body, late, held: None }))
+        Ok(response.map(|body| DelayedBody { body, late, initial_end, held: None, is_cut: false }))
     }
+}
+
+/// Chooses the server that answers a request while there are two. Returns what that one does.
+fn choose_replica(cluster: &Cluster, subject: &Subject) -> Option<Action> {
+    let (world, class) = (&cluster.world, subject.class);
+    let replicas = world.replicas()?;
+    let is_list = matches!(class, RequestClass::List { .. } | RequestClass::Page | RequestClass::WatchList { .. });
+    if !is_list && class != RequestClass::Watch {
+        return None;
+    }
+    let history_from = match replicas.history_from {
+        Some(from) if replicas.is_sticky => Some(from).filter(|_| !is_list),
+        Some(from) => Some(from).filter(|_| world.decide(|decisions| decisions.uniform(Stream::Fault, 2)) == 0),
+        None => None,
+    };
+    cluster.faults.freeze_replica(history_from.is_none().then_some(replicas.stuck_at));
+    let is_older = |from: u64| (1..from).contains(&subject.version);
+    let is_too_old = class == RequestClass::Watch && history_from.is_some_and(is_older);
+    is_too_old.then_some(Action::Watch(WatchAction::Expire { event: 0, form: ExpireForm::Http }))
+}
+
+/// Returns the token of a response to an expired page: it continues the list at the latest revision.
+fn fresh_token(token: &str) -> Option<String> {
+    let mut token: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
+    *token.get_mut("rv")? = (-1).into();
+    Some(URL_SAFE_NO_PAD.encode(token.to_string()))
 }
 
 async fn wait(delay: Duration) {
@@ -225,12 +276,21 @@ impl Subject {
         };
         let (resource, name) = (rest.first().copied().unwrap_or("/"), rest.get(1).copied());
         let subresource = rest.get(2).map(|part| format!("/{part}")).unwrap_or_default();
-        let is_watch = query.split('&').any(|part| matches!(part, "watch=true" | "watch=1"));
+        let parameter = |name: &str| {
+            let mut pairs = query.split('&').filter_map(|part| part.split_once('='));
+            pairs.find(|(key, _)| *key == name).map(|(_, value)| value).unwrap_or_default()
+        };
+        let version = parameter("resourceVersion").parse().unwrap_or_default();
+        let (names_version, token) = (version > 0, parameter("continue"));
+        let is_watch = matches!(parameter("watch"), "true" | "1");
         let (verb, class) = match (request.method(), name) {
+            (&Method::GET, _) if is_watch && parameter("sendInitialEvents") == "true" => {
+                ("watch", RequestClass::WatchList { names_version })
+            }
             (&Method::GET, _) if is_watch => ("watch", RequestClass::Watch),
             (&Method::GET, Some(_)) => ("get", RequestClass::Read),
-            (&Method::GET, None) if query.contains("continue=") => ("list", RequestClass::Page),
-            (&Method::GET, None) => ("list", RequestClass::Read),
+            (&Method::GET, None) if !token.is_empty() => ("list", RequestClass::Page),
+            (&Method::GET, None) => ("list", RequestClass::List { names_version }),
             (&Method::POST, None) => ("create", RequestClass::Write),
             (&Method::POST, Some(_)) => ("create", RequestClass::Write),
             (&Method::PUT, _) => ("update", RequestClass::NamedWrite),
@@ -244,13 +304,35 @@ impl Subject {
             (Some(namespace), None) => format!(" in {namespace}"),
             (None, None) => String::new(),
         };
-        let is_write = matches!(class, RequestClass::Write | RequestClass::NamedWrite);
-        // The collection in all namespaces.
         let mut collection: Vec<&str> = path.get(..prefix).unwrap_or_default().to_vec();
         collection.push(path.get(prefix + depth).copied().unwrap_or_default());
-        let written = is_write.then(|| format!("/{}", collection.join("/")));
-        Subject { class, words: format!("{verb} {resource}{subresource}{object}"), written }
+        let collection = format!("/{}", collection.join("/"));
+        let words = format!("{verb} {resource}{subresource}{object}");
+        Subject { class, words, collection, version, token: token.to_owned() }
     }
+
+    /// Returns the collection, if the request writes to it.
+    fn written(&self) -> Option<&str> {
+        matches!(self.class, RequestClass::Write | RequestClass::NamedWrite).then_some(&self.collection)
+    }
+
+    /// Returns whether it is a list, or a watch with initial events, that names a resource version.
+    fn lists_version(&self) -> bool {
+        matches!(
+            self.class,
+            RequestClass::List { names_version: true } | RequestClass::WatchList { names_version: true }
+        )
+    }
+}
+
+/// What happens to the bookmark that ends the initial events of a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InitialEnd {
+    Usual,
+    /// The watch ends before it.
+    Cut,
+    /// It is late.
+    Late(Duration),
 }
 
 /// The body of a response whose pieces may be late.
@@ -259,6 +341,8 @@ pub(crate) struct DelayedBody {
     body: ServerBody,
     /// Where delays are drawn, for watches.
     late: Option<Cluster>,
+    initial_end: InitialEnd,
+    is_cut: bool,
     held: Option<(Pin<Box<Sleep>>, Frame<Bytes>)>,
 }
 
@@ -271,6 +355,9 @@ impl http_body::Body for DelayedBody {
             ready!(timer.as_mut().poll(cx));
             return Poll::Ready(self.held.take().map(|(_, frame)| Ok(frame)));
         }
+        if self.is_cut {
+            return Poll::Ready(None);
+        }
         let frame = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
             None => return Poll::Ready(None),
             Some(Err(_)) => {
@@ -279,11 +366,24 @@ impl http_body::Body for DelayedBody {
             }
             Some(Ok(frame)) => frame,
         };
-        let delay = self.late.as_ref().map_or(Duration::ZERO, |cluster| cluster.world.draw_latency());
+        let mut delay = self.late.as_ref().map_or(Duration::ZERO, |cluster| cluster.world.draw_latency());
+        if self.initial_end != InitialEnd::Usual && is_initial_end(&frame) {
+            match self.initial_end {
+                InitialEnd::Late(more) => delay += more,
+                InitialEnd::Cut | InitialEnd::Usual => {
+                    self.is_cut = true;
+                    return Poll::Ready(None);
+                }
+            }
+        }
         if delay.is_zero() {
             return Poll::Ready(Some(Ok(frame)));
         }
         self.held = Some((Box::pin(sleep(delay)), frame));
         self.poll_frame(cx)
     }
+}
+
+fn is_initial_end(frame: &Frame<Bytes>) -> bool {
+    frame.data_ref().is_some_and(|data| data.windows(INITIAL_END.len()).any(|part| part == INITIAL_END))
 }

@@ -21,7 +21,7 @@ use crate::network::{Network, create, revision};
 use crate::scenario::{Process, Scenario, Workload};
 use crate::state::{ClusterState, difference};
 use crate::trace::Trace;
-use crate::world::{Cluster, FaultProfile, SimEnv, World, WritePoints};
+use crate::world::{Cluster, FaultProfile, Replicas, SimEnv, World, WritePoints};
 
 /// A run with more steps makes no progress.
 const STEP_LIMIT: u64 = 1_000_000;
@@ -128,6 +128,10 @@ async fn simulate(scenario: &Scenario, plan: &RunPlan<'_>) -> Run {
     }
 }
 
+fn seconds(number: u32) -> Duration {
+    Duration::from_secs(u64::from(number))
+}
+
 /// Starts and breaks everything in a run.
 struct Director {
     scenario: Scenario,
@@ -152,7 +156,7 @@ impl Director {
             self.rough(&cluster).await;
             self.world.set_rough(false);
             self.world.trace(None, "no more faults");
-            cluster.faults.freeze_replica(None);
+            self.end_flap(&cluster);
             self.scenario.process_ids().for_each(|process| self.world.executor.set_paused(process, false));
             self.quiet(&cluster, expected.as_ref()).await;
             self.shut_down(&stop).await;
@@ -173,7 +177,11 @@ impl Director {
     /// Starts the server, with the definitions and first objects of the scenario.
     async fn set_up(&self) -> Option<(ApiServer, Cluster)> {
         let env = SimEnv { start: Instant::now(), random: AtomicU64::new(1) };
-        let server = ApiServer::builder().env(env).in_process_only().bootstrap(false).start().await;
+        let mut builder = ApiServer::builder().env(env).in_process_only().bootstrap(false);
+        if let Some(revision) = self.scenario.settings.first_revision {
+            builder = builder.first_revision(revision);
+        }
+        let server = builder.start().await;
         let server = match server {
             Ok(server) => server,
             Err(error) => {
@@ -294,8 +302,8 @@ impl Director {
 
     /// What happens now and then to processes and to the server.
     async fn incidents(&self, cluster: &Cluster) {
-        use Fault::{ClockJumps, Compaction, Crash, Pause, ServerRestarts, StaleReplica};
-        let kinds = [Compaction, ServerRestarts, StaleReplica, ClockJumps, Crash, Pause];
+        use Fault::{ClockJumps, Compaction, Crash, Pause, ReplicasFlap, ServerRestarts, StaleReplica};
+        let kinds = [Compaction, ServerRestarts, StaleReplica, ReplicasFlap, ClockJumps, Crash, Pause];
         let kinds: Vec<Fault> = kinds.into_iter().filter(|kind| self.world.is_enabled(*kind)).collect();
         let processes = u32::try_from(self.scenario.processes.len()).unwrap_or_default();
         loop {
@@ -324,6 +332,11 @@ impl Director {
                     cluster.faults.freeze_replica(None);
                     self.world.trace(None, "the replica follows again");
                 }
+                ReplicasFlap => {
+                    let (down, both) = (pick(20), pick(60));
+                    let is_sticky = pick(2) == 1;
+                    self.flap(cluster, is_sticky, seconds(1 + down), seconds(1 + both)).await;
+                }
                 ClockJumps => {
                     let by = i64::from(pick(172_800)) - 86_400;
                     self.world.trace(life, format!("its clock jumps by {by} s"));
@@ -344,6 +357,28 @@ impl Director {
                 _ => {}
             }
         }
+    }
+
+    /// Of two servers, one is down for a while and comes back without the history from before. The other one is stuck, and goes on
+    /// answering requests.
+    async fn flap(&self, cluster: &Cluster, is_sticky: bool, down: Duration, both: Duration) {
+        let stuck_at = revision(cluster).await;
+        let replicas = |history_from| Some(Replicas { stuck_at, history_from, is_sticky });
+        self.world.trace(None, format!("a server is down for {down:?}, and the other one is stuck"));
+        self.world.set_replicas(replicas(None));
+        cluster.faults.freeze_replica(Some(stuck_at));
+        cluster.faults.reset_history();
+        sleep(down).await;
+        self.world.trace(None, format!("both servers answer for {both:?}"));
+        self.world.set_replicas(replicas(Some(revision(cluster).await)));
+        sleep(both).await;
+        self.end_flap(cluster);
+        self.world.trace(None, "the replica follows again");
+    }
+
+    fn end_flap(&self, cluster: &Cluster) {
+        self.world.set_replicas(None);
+        cluster.faults.freeze_replica(None);
     }
 
     /// Waits until the cluster has settled, and checks it.

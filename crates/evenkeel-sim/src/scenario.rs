@@ -77,6 +77,8 @@ pub(crate) struct Settings {
     pub(crate) stable: Duration,
     /// The final state must be that of the run without faults.
     pub(crate) is_compared: bool,
+    /// The revision at which the server starts.
+    pub(crate) first_revision: Option<u64>,
 }
 
 impl Scenario {
@@ -96,6 +98,7 @@ impl Scenario {
                 settle: Duration::from_secs(15 * 60),
                 stable: Duration::from_secs(10 * 60),
                 is_compared: true,
+                first_revision: None,
             },
         }
     }
@@ -194,6 +197,14 @@ impl Scenario {
     #[must_use]
     pub fn compare_final_state(mut self, compare: bool) -> Self {
         self.settings.is_compared = compare;
+        self
+    }
+
+    /// Sets the revision at which the server starts. Default: a number with as many digits as those of real servers, so that no run
+    /// counts from 99 to 100.
+    #[must_use]
+    pub fn first_revision(mut self, revision: u64) -> Self {
+        self.settings.first_revision = Some(revision);
         self
     }
 

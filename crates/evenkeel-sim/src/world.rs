@@ -62,6 +62,17 @@ pub(crate) struct FaultProfile {
     pub(crate) late_rate: u32,
 }
 
+/// Two servers, either of which may answer a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Replicas {
+    /// The revision at which one of them is stuck.
+    pub(crate) stuck_at: u64,
+    /// The revision at which the history of the other one starts; `None` while it is down.
+    pub(crate) history_from: Option<u64>,
+    /// The stuck one answers all lists and the other one all watches; otherwise it is a matter of chance.
+    pub(crate) is_sticky: bool,
+}
+
 /// What happens to processes at their writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WritePoints {
@@ -99,6 +110,10 @@ struct WorldState {
     unrest: Vec<String>,
     crash_orders: Vec<ProcessId>,
     requests: u64,
+    /// The resource versions, by collection, from which on lists are refused as too large.
+    too_large: BTreeMap<String, u64>,
+    /// Two servers answer requests.
+    replicas: Option<Replicas>,
     /// Who is where only one may be.
     alone: Vec<(Arc<str>, Incarnation)>,
 }
@@ -177,9 +192,9 @@ impl World {
             let enabled = state.faults.enabled.iter().copied();
             (enabled.filter(|fault| fault.is_of_request(class)).collect(), state.faults.request_rate)
         };
-        // Watches are few, and most that can go wrong goes wrong with them.
-        let is_watch = class == RequestClass::Watch;
-        let rate = if is_watch { rate.saturating_mul(4).clamp(100_000, 800_000) } else { rate };
+        // Watches and relists are few, and most that can go wrong goes wrong with them.
+        let is_rare = class.is_watch() || class == RequestClass::List { names_version: true };
+        let rate = if is_rare { rate.saturating_mul(4).clamp(100_000, 800_000) } else { rate };
         let bound = u32::try_from(candidates.len()).unwrap_or_default() + 1;
         let choice = self.decide(|decisions| decisions.rarely(Stream::Fault, bound, rate));
         candidates.get((choice as usize).checked_sub(1)?).copied()
@@ -204,6 +219,7 @@ impl World {
         let mut state = self.lock();
         state.requests += 1;
         let collection = written?;
+        state.too_large.remove(collection);
         if !state.collections.contains(collection) {
             state.collections.insert(collection.to_owned());
         }
@@ -225,6 +241,24 @@ impl World {
             self.fail("stable", format!("{WRITE_LIMIT} writes of one process, the last one to {collection}"));
         }
         Some(number)
+    }
+
+    /// Has lists of a collection that name this resource version or a newer one refused, until the next write.
+    pub(crate) fn refuse_version(&self, collection: &str, version: u64) {
+        self.lock().too_large.insert(collection.to_owned(), version);
+    }
+
+    /// Returns whether a list of a collection that names this resource version is refused.
+    pub(crate) fn is_too_large(&self, collection: &str, version: u64) -> bool {
+        self.lock().too_large.get(collection).is_some_and(|refused| *refused <= version)
+    }
+
+    pub(crate) fn set_replicas(&self, replicas: Option<Replicas>) {
+        self.lock().replicas = replicas;
+    }
+
+    pub(crate) fn replicas(&self) -> Option<Replicas> {
+        self.lock().replicas
     }
 
     /// Counts writes of processes from now on: the cluster should be stable.
