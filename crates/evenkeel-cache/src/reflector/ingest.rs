@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use evenkeel_base::planted::{Defect, is_planted};
 use evenkeel_core::ResourceInfo;
 use evenkeel_core::pack::Packer;
 
@@ -88,6 +89,11 @@ impl Ingest {
         let known = sink.known(object.key());
         match known {
             Some(known) if known.is_same_state_as(&object) => Ok(Ingested::accepted(known)),
+            Some(known)
+                if is_planted(Defect::VersionsAsText) && known.resource_version() >= object.resource_version() =>
+            {
+                Ok(Ingested::accepted(known))
+            }
             known => {
                 let mut ingested = self.object(object, Some(sink))?;
                 ingested.accepted = ingested.accepted.or(known);
