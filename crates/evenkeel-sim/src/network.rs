@@ -50,8 +50,12 @@ impl Service<Request<Body>> for Network {
 }
 
 /// What a request is about.
-struct Subject {
+pub(crate) struct Subject {
     class: RequestClass,
+    pub(crate) verb: &'static str,
+    pub(crate) resource: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: Option<String>,
     /// As in `create configmaps default/a`.
     words: String,
     /// The path of the collection, if the request writes to it.
@@ -73,6 +77,9 @@ impl Network {
             world.decide(|decisions| request_fault(fault, decisions))
         });
         let fault_words = planned.as_ref().map(|(_, words)| words.clone());
+        if !is_harness {
+            world.record_request(sender.process, &subject, planned.as_ref().map(|(fault, _)| fault));
+        }
         let mut injected: Vec<Action> = Vec::new();
         let latency = || if is_harness { Duration::ZERO } else { world.draw_latency() };
         let mut delay = latency();
@@ -101,6 +108,9 @@ impl Network {
         // A task of its own: what is on its way is done, even if the sender has gone.
         let (parts, body) = request.into_parts();
         let body = body.collect().await.map_err(|error| io::Error::other(error.to_string()))?.to_bytes();
+        // A controller that applies the same again, now and then, changes nothing.
+        let unrest = subject.written.as_deref().filter(|written| world.counts_as_unrest(sender.process, written));
+        let before = if unrest.is_some() { revision(&cluster).await } else { 0 };
         let mut service = cluster.service.injecting(injected);
         let handled = tokio::spawn(async move { service.call(Request::from_parts(parts, Full::new(body))).await });
         let response = match handled.await {
@@ -108,12 +118,20 @@ impl Network {
             Ok(Err(_)) | Err(_) => {
                 let why = fault_words.unwrap_or_else(|| "the connection breaks".to_owned());
                 world.trace(Some(sender), format!("{}: {why}", subject.words));
+                if subject.written.is_some() {
+                    cluster.check_always().await;
+                }
                 return Err(io::Error::new(io::ErrorKind::ConnectionReset, "connection reset"));
             }
         };
         let code = response.status().as_u16();
         let note = fault_words.map(|words| format!(" ({words})")).unwrap_or_default();
         world.trace(Some(sender), format!("{}: {code}{note}", subject.words));
+        if let Some(written) = unrest
+            && (!response.status().is_success() || revision(&cluster).await != before)
+        {
+            world.note_unrest(sender.process, written);
+        }
         if subject.written.is_some() {
             cluster.check_always().await;
         }
@@ -249,7 +267,15 @@ impl Subject {
         let mut collection: Vec<&str> = path.get(..prefix).unwrap_or_default().to_vec();
         collection.push(path.get(prefix + depth).copied().unwrap_or_default());
         let written = is_write.then(|| format!("/{}", collection.join("/")));
-        Subject { class, words: format!("{verb} {resource}{subresource}{object}"), written }
+        Subject {
+            class,
+            verb,
+            resource: resource.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            name: name.map(str::to_owned),
+            words: format!("{verb} {resource}{subresource}{object}"),
+            written,
+        }
     }
 }
 

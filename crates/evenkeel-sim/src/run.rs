@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use evenkeel_apiserver::ApiServer;
+use evenkeel_apiserver::{ApiServer, Rule, User};
 use evenkeel_base::task::{install, scheduled};
 use evenkeel_client::Client;
 use serde_json::Value;
@@ -16,8 +16,10 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::decisions::{ChoiceSource, Decisions, Stream, Tape};
 use crate::executor::{Incarnation, ProcessId, SchedulePolicy};
 use crate::fault::Fault;
+use crate::fingerprint::Fingerprint;
 use crate::logs;
 use crate::network::{Network, create, revision};
+use crate::recording::Recording;
 use crate::scenario::{Process, Scenario, Workload};
 use crate::state::{ClusterState, difference};
 use crate::trace::Trace;
@@ -58,6 +60,24 @@ pub(crate) struct RunPlan<'a> {
     pub(crate) points: WritePoints,
     /// The final state of the run without faults.
     pub(crate) expected: Option<&'a BTreeMap<String, Vec<Value>>>,
+    /// Faults of the server until faults stop. The user of a request is its process.
+    pub(crate) rules: &'a [Rule],
+    /// The run is looked at: it keeps the objects after every write.
+    pub(crate) is_recorded: bool,
+}
+
+impl RunPlan<'_> {
+    /// Returns the plan of a run with these choices, and nothing else that is special.
+    pub(crate) fn new(choices: ChoiceSource) -> Self {
+        RunPlan {
+            choices,
+            has_faults: false,
+            points: WritePoints::default(),
+            expected: None,
+            rules: &[],
+            is_recorded: false,
+        }
+    }
 }
 
 /// The record of a run.
@@ -77,6 +97,8 @@ pub struct Run {
     /// The number of requests.
     pub requests: u64,
     pub(crate) tape: Tape,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) recording: Recording,
     pub(crate) has_random_workload: bool,
     pub(crate) state: ClusterState,
     /// How many writes each process has sent.
@@ -96,10 +118,18 @@ async fn simulate(scenario: &Scenario, plan: &RunPlan<'_>) -> Run {
     // The generator of the thread, which evenkeel and its users draw jitter from.
     fastrand::seed(u64::from(decisions.uniform(Stream::Random, u32::MAX)));
     let world = Arc::new(World::new(decisions, plan.points));
+    if plan.is_recorded {
+        world.start_recording();
+    }
     let _installed = install(world.executor.clone());
     let _logs = logs::collect(&world);
     let (result, mut finished) = watch::channel(None);
-    let director = Director { scenario: scenario.clone(), world: Arc::clone(&world), has_faults: plan.has_faults };
+    let director = Director {
+        scenario: scenario.clone(),
+        world: Arc::clone(&world),
+        has_faults: plan.has_faults,
+        rules: plan.rules.to_vec(),
+    };
     let expected = plan.expected.cloned();
     drop(tokio::spawn(scheduled(async move {
         let state = director.direct(expected).await;
@@ -122,6 +152,12 @@ async fn simulate(scenario: &Scenario, plan: &RunPlan<'_>) -> Run {
         steps,
         requests: recorded.requests,
         tape: recorded.tape,
+        fingerprint: recorded.fingerprint,
+        recording: Recording {
+            scenario: Arc::clone(&scenario.name),
+            processes: scenario.processes.iter().map(|(name, _)| Arc::clone(name)).collect(),
+            ..recorded.recording.unwrap_or_default()
+        },
         has_random_workload: recorded.has_random_workload,
         state: state.unwrap_or_default(),
         writes,
@@ -133,6 +169,7 @@ struct Director {
     scenario: Scenario,
     world: Arc<World>,
     has_faults: bool,
+    rules: Vec<Rule>,
 }
 
 const HARNESS: Incarnation = Incarnation { process: ProcessId::HARNESS, number: 1 };
@@ -143,6 +180,8 @@ impl Director {
         let (stop, stopped) = watch::channel(false);
         let Some((server, cluster)) = self.set_up().await else { return ClusterState::default() };
         self.draw_profile();
+        self.rules.iter().for_each(|rule| _ = cluster.faults.add(rule.clone()));
+        cluster.record().await;
         for (process, (name, _)) in self.scenario.process_ids().zip(&self.scenario.processes) {
             self.world.add_process(process, name);
             self.start(process, &cluster, &stopped);
@@ -152,6 +191,7 @@ impl Director {
             self.rough(&cluster).await;
             self.world.set_rough(false);
             self.world.trace(None, "no more faults");
+            cluster.faults.clear();
             cluster.faults.freeze_replica(None);
             self.scenario.process_ids().for_each(|process| self.world.executor.set_paused(process, false));
             self.quiet(&cluster, expected.as_ref()).await;
@@ -166,6 +206,7 @@ impl Director {
             () = self.supervise(&cluster, &stopped) => {}
         }
         let state = ClusterState::read(&cluster).await;
+        self.world.record(|recording, line| recording.observe(line, &state));
         drop(server);
         state
     }
@@ -236,7 +277,12 @@ impl Director {
     fn start(&self, process: ProcessId, cluster: &Cluster, shutdown: &watch::Receiver<bool>) {
         let Some((name, main)) = self.scenario.processes.get(process.0 as usize - 1) else { return };
         let (name, main, world) = (Arc::clone(name), Arc::clone(main), Arc::clone(&self.world));
-        let (cluster, shutdown) = (cluster.clone(), shutdown.clone());
+        let (mut cluster, shutdown) = (cluster.clone(), shutdown.clone());
+        if !self.rules.is_empty() {
+            // Rules tell processes apart by their user.
+            let user = User { name: name.to_string(), ..User::default() };
+            cluster.service = cluster.service.acting_as(user);
+        }
         self.world.executor.start(process, |incarnation| async move {
             let client = Client::from_service(Network { cluster, sender: incarnation });
             world.trace(Some(incarnation), "starts");
@@ -287,6 +333,8 @@ impl Director {
         let rough_end = async {
             if self.has_faults {
                 let _ = timeout(self.scenario.settings.rough, self.incidents(cluster)).await;
+            } else if !self.rules.is_empty() {
+                sleep(self.scenario.settings.rough).await;
             }
         };
         tokio::join!(workload, rough_end);

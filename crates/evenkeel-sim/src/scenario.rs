@@ -183,7 +183,8 @@ impl Scenario {
         self
     }
 
-    /// Sets how long nothing may be written after that, in virtual time. Default: ten minutes. Leases and Events are not counted.
+    /// Sets how long nothing may be written after that, in virtual time. Default: ten minutes. Leases and Events are not counted, nor writes that
+    /// change nothing, such as the same apply again.
     #[must_use]
     pub fn stable_for(mut self, time: Duration) -> Self {
         self.settings.stable = time;

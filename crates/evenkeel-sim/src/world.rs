@@ -11,11 +11,14 @@ use tokio::time::Instant;
 
 use crate::decisions::{Decisions, Stream, mix};
 use crate::executor::{EPOCH, Executor, Incarnation, ProcessId};
-use crate::fault::{Fault, RequestClass};
+use crate::fault::{Fault, RequestClass, RequestFault};
+use crate::fingerprint::Fingerprint;
+use crate::network::Subject;
+use crate::recording::Recording;
 use crate::run::Failure;
 use crate::scenario::Check;
 use crate::state::ClusterState;
-use crate::trace::Trace;
+use crate::trace::{Trace, TraceLine};
 
 /// How long a message takes at least.
 const LATENCY: Duration = Duration::from_millis(1);
@@ -99,6 +102,10 @@ struct WorldState {
     unrest: Vec<String>,
     crash_orders: Vec<ProcessId>,
     requests: u64,
+    /// Where the last choice was made that is not plain.
+    fingerprint: Fingerprint,
+    /// What a recorded run keeps.
+    recording: Option<Recording>,
     /// Who is where only one may be.
     alone: Vec<(Arc<str>, Incarnation)>,
 }
@@ -138,18 +145,49 @@ impl World {
 
     /// Adds a line to the timeline.
     pub(crate) fn trace(&self, incarnation: Option<Incarnation>, what: impl Into<String>) {
-        let now = self.executor.now();
+        let (at, step, is_marked) = (self.executor.now(), self.executor.steps(), self.decide(Decisions::take_mark));
         let mut state = self.lock();
-        let process = incarnation.map_or_else(|| "cluster".to_owned(), |incarnation| state.name_of(incarnation));
-        state.trace.push(now, &process, what.into());
+        if is_marked {
+            state.fingerprint = Fingerprint { step, hash: state.trace.hash() };
+        }
+        let line = state.line(at, step, incarnation, what.into());
+        state.trace.push(line);
     }
 
     /// Adds a line to the timeline that does not decide whether two runs are equal.
     pub(crate) fn note(&self, incarnation: Incarnation, what: String) {
-        let now = self.executor.now();
+        let (at, step) = (self.executor.now(), self.executor.steps());
         let mut state = self.lock();
-        let process = state.name_of(incarnation);
-        state.trace.note(now, &process, what);
+        let line = state.line(at, step, Some(incarnation), what);
+        state.trace.note(line);
+    }
+
+    /// Keeps what is needed to look at the run step by step.
+    pub(crate) fn start_recording(&self) {
+        self.lock().recording = Some(Recording::default());
+    }
+
+    /// Returns whether the run is recorded.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.lock().recording.is_some()
+    }
+
+    /// Records a request of a process, and what goes wrong with it.
+    pub(crate) fn record_request(&self, process: ProcessId, subject: &Subject, fault: Option<&RequestFault>) {
+        let mut state = self.lock();
+        let Some(name) = state.names.get(&process).cloned() else { return };
+        if let Some(recording) = &mut state.recording {
+            recording.requests.add(&name, subject, fault);
+        }
+    }
+
+    /// Adds to the recording, if there is one, with the number of the latest line.
+    pub(crate) fn record(&self, add: impl FnOnce(&mut Recording, usize)) {
+        let mut state = self.lock();
+        let line = state.trace.lines().len().saturating_sub(1);
+        if let Some(recording) = &mut state.recording {
+            add(recording, line);
+        }
     }
 
     /// Notes a broken invariant. The first one counts.
@@ -210,13 +248,6 @@ impl World {
         if process == ProcessId::HARNESS {
             return None;
         }
-        if state.counts_writes_as_unrest && !is_heartbeat(collection) {
-            let name = state.names.get(&process).map_or("?", |name| name);
-            let line = format!("{name} writes to {collection}");
-            if state.unrest.len() < 10 {
-                state.unrest.push(line);
-            }
-        }
         let writes = state.writes.entry(process).or_default();
         *writes += 1;
         let number = *writes;
@@ -230,6 +261,21 @@ impl World {
     /// Counts writes of processes from now on: the cluster should be stable.
     pub(crate) fn expect_no_writes(&self) {
         self.lock().counts_writes_as_unrest = true;
+    }
+
+    /// Returns whether a write of a process would show that the cluster is not stable.
+    pub(crate) fn counts_as_unrest(&self, process: ProcessId, collection: &str) -> bool {
+        process != ProcessId::HARNESS && self.lock().counts_writes_as_unrest && !is_heartbeat(collection)
+    }
+
+    /// Notes a write while the cluster should be stable.
+    pub(crate) fn note_unrest(&self, process: ProcessId, collection: &str) {
+        let mut state = self.lock();
+        let name = state.names.get(&process).map_or("?", |name| name);
+        let line = format!("{name} writes to {collection}");
+        if state.unrest.len() < 10 {
+            state.unrest.push(line);
+        }
     }
 
     pub(crate) fn unrest(&self) -> Vec<String> {
@@ -283,20 +329,32 @@ impl World {
 
     /// Ends the run: returns what it has recorded.
     pub(crate) fn finish(&self) -> FinishedWorld {
-        let (tape, draws) = self.decide(|decisions| (decisions.taken().clone(), decisions.count(Stream::Workload)));
+        let step = self.executor.steps();
+        let (tape, draws, is_marked) = self
+            .decide(|decisions| (decisions.taken().clone(), decisions.count(Stream::Workload), decisions.take_mark()));
         let mut state = self.lock();
+        if is_marked {
+            state.fingerprint = Fingerprint { step, hash: state.trace.hash() };
+        }
         FinishedWorld {
             trace: std::mem::take(&mut state.trace),
             failure: state.failure.take(),
             counts: std::mem::take(&mut state.counts),
             requests: state.requests,
             tape,
+            fingerprint: state.fingerprint,
+            recording: state.recording.take(),
             has_random_workload: draws > 0,
         }
     }
 }
 
 impl WorldState {
+    fn line(&self, at: Duration, step: u64, incarnation: Option<Incarnation>, what: String) -> TraceLine {
+        let process = incarnation.map_or_else(|| "cluster".to_owned(), |incarnation| self.name_of(incarnation));
+        TraceLine { at, step, process, life: incarnation.map_or(1, |incarnation| incarnation.number), what }
+    }
+
     fn name_of(&self, Incarnation { process, number }: Incarnation) -> String {
         match (self.names.get(&process), number) {
             (None, _) => "workload".to_owned(),
@@ -313,6 +371,8 @@ pub(crate) struct FinishedWorld {
     pub(crate) counts: BTreeMap<Fault, u64>,
     pub(crate) requests: u64,
     pub(crate) tape: crate::decisions::Tape,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) recording: Option<Recording>,
     pub(crate) has_random_workload: bool,
 }
 
@@ -356,12 +416,21 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Checks the invariants that always hold.
+    /// Records the objects, if the run is recorded.
+    pub(crate) async fn record(&self) {
+        if self.world.is_recorded() {
+            let state = ClusterState::read(self).await;
+            self.world.record(|recording, line| recording.observe(line, &state));
+        }
+    }
+
+    /// Checks the invariants that always hold, and records what a write has changed.
     pub(crate) async fn check_always(&self) {
-        if self.always.is_empty() {
+        if self.always.is_empty() && !self.world.is_recorded() {
             return;
         }
         let state = ClusterState::read(self).await;
+        self.world.record(|recording, line| recording.observe(line, &state));
         for (name, check) in self.always.iter() {
             if let Err(message) = check(&state) {
                 self.world.fail(name, message);
