@@ -1,0 +1,23 @@
+//! The memory that a piece of code may use, as a multiple of its input.
+
+use allocation_counter::measure;
+
+/// What every piece of code may use, however small its input: buffers of a fixed size, tables, error texts.
+const BASE: u64 = 64 << 10;
+
+/// The multiple of the input that decoders may use.
+pub(crate) const DECODER: u64 = 10;
+
+/// The multiple of the input that code which builds trees of `serde_json::Value` may use. An element takes two bytes of text and 32 of
+/// memory, and a list that grows has up to three times the room that it needs.
+pub(crate) const TREE: u64 = 100;
+
+/// Calls a function and checks the most memory that it holds at one time: a fixed amount, and a multiple of its input.
+#[track_caller]
+pub(crate) fn within<T>(factor: u64, input: usize, work: impl FnOnce() -> T) -> T {
+    let mut result = None;
+    let memory = measure(|| result = Some(work()));
+    let limit = BASE + factor * input as u64;
+    assert!(memory.bytes_max <= limit, "{} bytes of memory for an input of {input} bytes", memory.bytes_max);
+    result.expect("the work was done")
+}
