@@ -12,12 +12,16 @@ pub(crate) const DECODER: u64 = 10;
 /// memory, and a list that grows has up to three times the room that it needs.
 pub(crate) const TREE: u64 = 100;
 
-/// Calls a function and checks the most memory that it holds at one time: a fixed amount, and a multiple of its input.
+/// Calls a function and checks the most memory that it holds at one time: a fixed amount, and a multiple of its input. Tables that are
+/// made once belong to no input, so a call that takes more is repeated.
 #[track_caller]
-pub(crate) fn within<T>(factor: u64, input: usize, work: impl FnOnce() -> T) -> T {
-    let mut result = None;
-    let memory = measure(|| result = Some(work()));
+pub(crate) fn within<T>(factor: u64, input: usize, mut work: impl FnMut() -> T) -> T {
     let limit = BASE + factor * input as u64;
+    let mut result = None;
+    let mut memory = measure(|| result = Some(work()));
+    if memory.bytes_max > limit {
+        memory = measure(|| result = Some(work()));
+    }
     assert!(memory.bytes_max <= limit, "{} bytes of memory for an input of {input} bytes", memory.bytes_max);
     result.expect("the work was done")
 }

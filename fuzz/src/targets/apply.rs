@@ -22,6 +22,9 @@ pub(super) fn run(data: &[u8]) {
 fn check_strategic(input: &mut Input<'_>) {
     let type_name = input.choice(&TYPES);
     let (object, body) = (input.json(), input.json());
+    if !object.is_object() {
+        return;
+    }
     let text = body.to_string();
     let apply = |object: &Value, body: &str, type_name| {
         patch(PatchFormat::Strategic, object.clone(), body.as_bytes(), type_name)

@@ -65,7 +65,8 @@ pub(super) fn run(data: &[u8]) {
         let fits = match kind.as_str() {
             "integer" => cell.is_null() || cell.is_i64() || cell.is_u64(),
             "number" => cell.is_null() || cell.is_number(),
-            "boolean" => cell.is_null() || cell.is_boolean(),
+            // kube-apiserver prints `False` in columns of booleans, too.
+            "boolean" => cell.is_null() || cell.is_boolean() || cell.is_string(),
             "string" | "date" => cell.is_null() || cell.is_string(),
             _ => cell.is_null(),
         };
