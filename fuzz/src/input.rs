@@ -58,7 +58,7 @@ pub(crate) fn chunks(mut bytes: &[u8], seed: u8) -> Vec<&[u8]> {
     let mut random = fastrand::Rng::with_seed(u64::from(seed));
     let mut chunks = Vec::new();
     while !bytes.is_empty() {
-        let length = if seed == 0 { 1 } else { random.usize(0..=2 * usize::from(seed % 32)) };
+        let length = if seed == 0 { 1 } else { random.usize(1..=1 + 2 * usize::from(seed % 32)) };
         let (chunk, rest) = bytes.split_at(length.min(bytes.len()));
         chunks.push(chunk);
         bytes = rest;
