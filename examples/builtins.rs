@@ -74,5 +74,8 @@ async fn main() -> Outcome {
 }
 
 #[cfg(test)]
+#[path = "builtins/simulation.rs"]
+mod simulation;
+#[cfg(test)]
 #[path = "builtins/tests.rs"]
 mod tests;

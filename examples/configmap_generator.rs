@@ -72,5 +72,8 @@ async fn main() -> Outcome {
 }
 
 #[cfg(test)]
+#[path = "configmap_generator/simulation.rs"]
+mod simulation;
+#[cfg(test)]
 #[path = "configmap_generator/tests.rs"]
 mod tests;

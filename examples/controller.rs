@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo run -p evenkeel-examples --example controller
+//! cargo test -p evenkeel-examples --example controller      # simulated: controller/simulation.rs
 //! ```
 //!
 //! Informers, handlers, the queue, workers, retries and graceful shutdown are included; and a reconcile never reads a cache
@@ -123,3 +124,7 @@ fn deployment_of(foo: &Obj<Foo>, key: &ObjectKey, spec: &FooSpec) -> Result<Depl
     set_controller_reference(&mut deployment, foo)?;
     Ok(deployment)
 }
+
+#[cfg(test)]
+#[path = "controller/simulation.rs"]
+mod simulation;

@@ -60,5 +60,8 @@ async fn main() -> Outcome {
 }
 
 #[cfg(test)]
+#[path = "node_reflector/simulation.rs"]
+mod simulation;
+#[cfg(test)]
 #[path = "node_reflector/tests.rs"]
 mod tests;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo run -p evenkeel-examples --example simulated_bugs              # finds all, and prints one timeline
+//! cargo run -p evenkeel-examples --example simulated_bugs -- --page run.html   # and writes it as a page, step by step
 //! cargo test -p evenkeel-examples --example simulated_bugs
 //! ```
 //!
@@ -88,15 +89,49 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{:<18} → {}", "", found.failure());
         last.get_or_insert(found);
     }
-    if let Some(found) = last {
-        println!("\nThe first one in full:\n\n{found}");
+    let Some(found) = last else { return Ok(()) };
+    println!("\nThe first one in full:\n\n{found}");
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() == Some("--page") {
+        let path = arguments.next().ok_or("--page needs a file")?;
+        found.write_page(&path)?;
+        println!("step by step: {path}");
     }
     Ok(())
 }
 
+/// What [`Failed::regression_test`] has written for two of the patterns, with the correct controller in their place: the tests pass.
+#[cfg(test)]
+mod regressions {
+    use super::patterns::{correct as own_work_refused, correct as step_forgotten};
+
+    include!("simulated_bugs/regressions.rs");
+}
+
 #[cfg(test)]
 mod tests {
+    use evenkeel_sim::Fault;
+
     use super::*;
+
+    #[test]
+    fn rpl_4_a_failure_becomes_an_ordinary_test() {
+        let crash = patterns::step_forgotten().crash_matrix().unwrap_err();
+        let lost = patterns::own_work_refused().faults([Fault::ResponseLost, Fault::WriteLost]).check(500).unwrap_err();
+        let tests = [crash.regression_test("step_forgotten()"), lost.regression_test("own_work_refused()")].join("\n");
+        // The timeline in the comments changes with every request more.
+        let code = |text: &str| -> Vec<String> {
+            text.lines().filter(|line| !line.starts_with("//")).map(str::to_owned).collect()
+        };
+        let committed = include_str!("simulated_bugs/regressions.rs");
+        assert_eq!(code(&tests), code(committed), "the committed copy is another one:\n{tests}");
+        // With the mistakes, the same runs fail.
+        let failure = patterns::step_forgotten().replay(&crash.replay_line()).unwrap().failure;
+        assert_eq!(failure.as_ref(), Some(crash.failure()));
+        let rule = tests.lines().find_map(|line| line.trim().strip_prefix('"')?.strip_suffix("\",")).unwrap();
+        let failure = patterns::own_work_refused().run_with_fault_rules(&[rule]).unwrap().failure.unwrap();
+        assert_eq!(failure.invariant, lost.failure().invariant);
+    }
 
     #[test]
     fn tgt_8_every_pattern_is_found() {

@@ -1,11 +1,13 @@
 // A server of the page with a made-up report: ten kinds, keys with long errors, a standby. The report does not change.
 
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-const FILES = join(dirname(fileURLToPath(import.meta.url)), "../../crates/evenkeel-runtime/src/inspect/page");
+const CRATES = join(dirname(fileURLToPath(import.meta.url)), "../../crates");
+// The files of the live page, and those that it shares with the page of a recorded run.
+const FOLDERS = [join(CRATES, "evenkeel-runtime/src/inspect/page"), join(CRATES, "evenkeel-base/src/page")];
 const TYPES = { html: "text/html", css: "text/css", js: "text/javascript", svg: "image/svg+xml" };
 const KINDS = ["deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch", "cronjobs.batch", "services", "endpointslices.discovery.k8s.io", "configmaps", "databases.storage.example.com"];
 const LONG = "applying the Deployment default/web: the server refused the request: admission webhook \"policy.example.com\" denied it: containers must not run as root, images must come from registry.example.com, and limits of memory are required for every container (422)";
@@ -57,7 +59,8 @@ export function serve(isQuiet) {
     }
     const name = path === "/" ? "index.html" : path.slice(1);
     try {
-      const text = readFileSync(join(FILES, name.replaceAll("/", "")));
+      const paths = FOLDERS.map((folder) => join(folder, name.replaceAll("/", "")));
+      const text = readFileSync(paths.find((path) => existsSync(path)) ?? paths[0]);
       response.writeHead(200, { "content-type": TYPES[name.split(".").pop()] }).end(text);
     } catch {
       response.writeHead(404).end();

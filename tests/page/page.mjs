@@ -6,8 +6,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { browser } from "./browser.mjs";
 import { serve } from "./fake.mjs";
-import { Driver } from "./webdriver.mjs";
 
 const TIMEOUT = 20000;
 // The event count and the event rate that the page shows.
@@ -22,7 +22,7 @@ let failures = 0;
 
 try {
   const url = await program(command);
-  driver = await browser();
+  driver = await browser(children, scratch);
   await test(url);
   await testMadeUp();
 } catch (error) {
@@ -324,31 +324,6 @@ function program(command) {
       if (url) found(url[0]);
     });
   });
-}
-
-// Starts chromedriver on a free port, and a browser with an empty profile.
-async function browser() {
-  const child = spawn("chromedriver", ["--port=0"], { stdio: ["ignore", "pipe", "inherit"] });
-  children.push(child);
-  const port = await new Promise((found, failed) => {
-    child.on("error", failed);
-    child.on("exit", (code) => failed(new Error(`chromedriver exited with ${code}`)));
-    createInterface({ input: child.stdout }).on("line", (line) => {
-      const port = line.match(/started successfully on port (\d+)/);
-      if (port) found(port[1]);
-    });
-  });
-  return Driver.start(`http://127.0.0.1:${port}`, [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-    `--user-data-dir=${join(scratch, "profile")}`,
-  ]);
 }
 
 function readArguments(given) {

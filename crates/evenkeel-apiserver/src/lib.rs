@@ -57,6 +57,8 @@ mod field_ownership;
 mod go_json;
 mod http_types;
 mod install;
+#[cfg(feature = "internals")]
+pub mod internals;
 mod json_text;
 mod kinds;
 mod kubeconfig;

@@ -25,6 +25,8 @@ pub(crate) struct RequestState {
     review_seed: OnceLock<[u64; 2]>,
     /// The annotations for the audit log.
     annotations: Mutex<BTreeMap<String, String>>,
+    /// The object that an injected fault omits from the list of the response.
+    omitted_item: Option<u64>,
 }
 
 /// The random numbers of all runs, and how many of them the current run has used.
@@ -35,6 +37,16 @@ struct DrawnNumbers {
 }
 
 impl RequestState {
+    /// Returns the state of a request whose list misses an object, if that is an injected fault.
+    pub(crate) fn omitting(item: Option<u64>) -> Self {
+        RequestState { omitted_item: item, ..RequestState::default() }
+    }
+
+    /// Returns which object an injected fault omits from the list of the response.
+    pub(crate) fn omitted_item(&self) -> Option<u64> {
+        self.omitted_item
+    }
+
     /// Starts a run: random numbers repeat from the first one.
     pub(crate) fn start_run(&self) {
         lock(&self.random).used = 0;

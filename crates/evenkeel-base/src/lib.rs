@@ -7,6 +7,7 @@
 //! - [`TokenBucket`]: an exact token bucket.
 //! - [`Observers`]: a list of observers, unregistered by dropping an [`ObserverGuard`].
 //! - [`hash`]: golden ratio hash spreading.
+//! - [`page`]: the look of the HTML pages.
 //! - [`planted`]: mistakes that a simulation plants, in builds of their own only.
 //! - [`task`]: marks the tasks of the library, so that a simulation decides in which order they run.
 //! - `channels`: the channels of exec, attach and port-forward over a WebSocket, with the feature of that name.
@@ -24,6 +25,7 @@ pub mod http;
 #[cfg(feature = "http")]
 pub mod log_throttle;
 mod observers;
+pub mod page;
 pub mod planted;
 #[cfg(feature = "spdy")]
 pub mod spdy;

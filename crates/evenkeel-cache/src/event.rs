@@ -1,5 +1,6 @@
 //! [`Event`]: a notification to a handler, and [`Deleted`], a deleted object.
 
+use evenkeel_base::planted::{Defect, is_planted};
 use evenkeel_core::{Obj, ObjectKey, Untyped};
 
 /// A notification: a change of an object, as a handler receives it.
@@ -135,6 +136,10 @@ impl Notifications {
     pub(crate) fn push_listed(&mut self, previous: Option<Obj<Untyped>>, object: Obj<Untyped>, initial: bool) {
         match previous {
             None => self.events.push(Event::Add { object, initial }),
+            Some(old) if old.uid() != object.uid() && is_planted(Defect::RelistDeletesLiveKey) => {
+                self.events.push(Event::Delete(object.clone().into()));
+                self.events.push(Event::Add { object, initial });
+            }
             Some(old) => {
                 if old.resource_version() == object.resource_version() {
                     self.unchanged.push(self.events.len());

@@ -28,6 +28,7 @@ Faults: --fault ACTION[:KEY=VALUE,...], repeatable
     compact, reset-history
                         discards the history before handling the request
     lag-replica         revisions: watches and stale reads lag behind by N
+    omit-item           item=0: the list of the response misses this item
   on watches; EVENT counts from 0, which is the default
     drop-watch          events: ends cleanly after N events
     drop-watch-bytes    bytes: ends after N bytes, even within a frame
@@ -41,7 +42,7 @@ Faults: --fault ACTION[:KEY=VALUE,...], repeatable
     expire              event, as=event|http
     stall               event, ms
     error-event         event, and the keys of status
-    bookmarks-only, no-bookmarks
+    bookmarks-only, no-bookmarks, early-initial-end
   request filters, for every action
     verb, group, resource, namespace, name, user, user-agent, watches=true|false
     skip=N, times=N, probability=0..1, from-ms, until-ms

@@ -63,6 +63,8 @@ mod client;
 pub mod config;
 pub mod discovery;
 mod error;
+#[cfg(feature = "internals")]
+pub mod internals;
 pub mod managed_fields;
 pub mod manifest;
 mod observer_chain;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use evenkeel_base::planted::{Defect, is_planted};
 use zeroize::Zeroizing;
 
 /// A token, a password or a private key in PEM.
@@ -31,6 +32,9 @@ impl Secret {
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if is_planted(Defect::TokenInDebug) {
+            return f.write_str(self.expose());
+        }
         f.write_str("[redacted]")
     }
 }

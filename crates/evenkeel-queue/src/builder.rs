@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rapidhash::quality::RandomState;
 
-use crate::clock::{Clock, TokioClock};
+use crate::clock::{Clock, default_clock};
 use crate::limiter::{Exponential, RateLimiter};
 use crate::machine::ready_queue::OrderRules;
 use crate::machine::{MachineSettings, OnReadd, Tenant};
@@ -144,7 +144,7 @@ impl<K: Key> QueueBuilder<K> {
             memory,
         };
         let metrics = self.name.as_deref().map(QueueMetrics::new);
-        let clock = self.clock.unwrap_or_else(|| Box::new(TokioClock));
+        let clock = self.clock.unwrap_or_else(default_clock);
         WorkQueue::from(Shared::new(self.name, settings, limiter, clock, metrics))
     }
 }

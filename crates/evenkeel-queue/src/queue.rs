@@ -327,8 +327,7 @@ impl<K: Key> WorkQueue<K> {
     /// added again while in flight; then [`next`](Self::next) returns `None`. A pending [`drain`](Self::drain) returns
     /// [`DrainError::ShutDown`](crate::DrainError::ShutDown). A second call has no effect.
     pub fn shut_down(&self) {
-        self.shared.observers.shut_down();
-        self.shared.change(false, |machine, _| machine.shut_down());
+        self.end(QueueMachine::shut_down);
     }
 
     /// Shuts the queue down and waits until all queued keys and all keys in flight are finished. Adds are ignored from now on.
@@ -346,9 +345,17 @@ impl<K: Key> WorkQueue<K> {
     /// # }
     /// ```
     pub fn drain(&self, delayed: DrainDelayed) -> Drain<K> {
-        self.shared.observers.shut_down();
-        self.shared.change(false, |machine, _| machine.drain(delayed == DrainDelayed::Flush));
+        self.end(|machine| machine.drain(delayed == DrainDelayed::Flush));
         Drain::new(self.shared.clone())
+    }
+
+    fn end(&self, end: impl FnOnce(&mut QueueMachine<K>)) {
+        self.shared.observers.shut_down();
+        self.shared.change(false, |machine, now| {
+            // Keys that are due are ready, even if all workers were busy since.
+            while machine.is_running() && machine.advance(now) {}
+            end(machine);
+        });
     }
 
     /// Registers an observer of key transitions. Dropping the guard unregisters it.

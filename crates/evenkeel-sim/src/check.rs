@@ -7,15 +7,18 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::coverage::Coverage;
 use crate::decisions::{ChoiceSource, Tape, TapeError};
 use crate::fault::Fault;
+use crate::fingerprint::Fingerprint;
+use crate::page::PAGES;
 use crate::run::{Failure, Run, RunPlan, run};
 use crate::scenario::Scenario;
 use crate::shrink::shrink;
 use crate::world::{CrashPhase, CrashPoint, StaleRestart, WritePoints};
 
 /// The environment variable with the run that [`Scenario::check`] and the matrices repeat instead of their own.
-const REPLAY: &str = "EVENKEEL_SIM_REPLAY";
+pub(crate) const REPLAY: &str = "EVENKEEL_SIM_REPLAY";
 /// A stale replica lacks at most this many revisions.
 const BEHIND: u64 = 6;
 
@@ -33,6 +36,8 @@ pub struct Report {
     pub requests: u64,
     /// How often each fault was injected.
     pub faults: BTreeMap<Fault, u64>,
+    /// Which phases of clients the faults have met.
+    pub coverage: Coverage,
 }
 
 impl Report {
@@ -45,6 +50,7 @@ impl Report {
         for (fault, count) in &other.faults {
             *self.faults.entry(*fault).or_default() += count;
         }
+        self.coverage.merge(&other.coverage);
     }
 
     fn add(&mut self, run: &Run) {
@@ -55,6 +61,7 @@ impl Report {
         for (fault, count) in &run.faults {
             *self.faults.entry(*fault).or_default() += count;
         }
+        self.coverage.merge(&run.coverage);
     }
 }
 
@@ -72,13 +79,26 @@ impl fmt::Display for Report {
     }
 }
 
-/// The choices of a run, as one line: `seed=0x2a`, `tape=f3=2.t17=1`, `crash=controller.3.before-response` or
-/// `stale=controller.3.2`.
+/// The choices of a run, as one line: `seed=0x2a`, `tape=f3=2.t17=1@v1.412.1b2c3d4e5f607182`, `crash=controller.3.before-response`
+/// or `stale=controller.3.2`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum RunSpec {
+pub(crate) enum RunSpec {
     Choices(ChoiceSource),
-    Crash { process: String, write: u32, phase: CrashPhase },
-    Stale { process: String, write: u32, behind: u64 },
+    /// The tape of a run that was recorded, which is to be the same again.
+    Tape {
+        tape: Tape,
+        fingerprint: Fingerprint,
+    },
+    Crash {
+        process: String,
+        write: u32,
+        phase: CrashPhase,
+    },
+    Stale {
+        process: String,
+        write: u32,
+        behind: u64,
+    },
 }
 
 /// A replay line that cannot be used.
@@ -94,12 +114,39 @@ pub enum ReplayError {
     /// The tape cannot be read.
     #[error("the tape of the replay line cannot be read")]
     Tape(#[from] TapeError),
+    /// The tape has no fingerprint of this version, so nothing shows whether it repeats the run that it was taken from.
+    #[error(
+        "the tape has no fingerprint of this version: expected @v1. and so on at its end, as in the line that was printed"
+    )]
+    Version,
+    /// The tape does not repeat the run that it was taken from: the code has changed.
+    #[error(
+        "diverged by step {step}: the tape was taken from a run of other code, which had made its last choice by step {recorded}"
+    )]
+    Diverged {
+        /// The step by which the recorded run had made its last choice that is not plain.
+        recorded: u64,
+        /// The same step of this run.
+        step: u64,
+        /// The run that the choices give now. It is legal, and another one than the recorded one.
+        run: Box<Run>,
+    },
     /// The scenario has no such process.
     #[error("the scenario has no process {process:?}")]
     Process {
         /// The name in the line.
         process: String,
     },
+}
+
+impl RunSpec {
+    /// Returns what repeats a run that has taken these choices.
+    fn of_tape(tape: Tape, fingerprint: Fingerprint) -> Self {
+        if tape.0.is_empty() {
+            return RunSpec::Choices(ChoiceSource::Tape(tape));
+        }
+        RunSpec::Tape { tape, fingerprint }
+    }
 }
 
 impl FromStr for RunSpec {
@@ -119,7 +166,12 @@ impl FromStr for RunSpec {
                 let seed = u64::from_str_radix(digits, 16).map_err(|_| form())?;
                 Ok(RunSpec::Choices(ChoiceSource::Seed(seed)))
             }
-            "tape" => Ok(RunSpec::Choices(ChoiceSource::Tape(value.parse()?))),
+            "tape" if value == "plain" => Ok(RunSpec::Choices(ChoiceSource::Tape(Tape::default()))),
+            "tape" => {
+                let (tape, fingerprint) = value.rsplit_once('@').ok_or(ReplayError::Version)?;
+                let fingerprint = fingerprint.parse().map_err(|_| ReplayError::Version)?;
+                Ok(RunSpec::Tape { tape: tape.parse()?, fingerprint })
+            }
             "crash" => {
                 let (process, write, phase) = point().ok_or_else(form)?;
                 let phase = PHASES.iter().find(|(_, name)| *name == phase).ok_or_else(form)?.0;
@@ -145,6 +197,7 @@ impl fmt::Display for RunSpec {
         match self {
             RunSpec::Choices(ChoiceSource::Seed(seed) | ChoiceSource::WorkloadOf(seed)) => write!(f, "seed={seed:#x}"),
             RunSpec::Choices(ChoiceSource::Tape(tape)) => write!(f, "tape={tape}"),
+            RunSpec::Tape { tape, fingerprint } => write!(f, "tape={tape}@{fingerprint}"),
             RunSpec::Crash { process, write, phase } => {
                 let phase = PHASES.iter().find(|(candidate, _)| candidate == phase).map_or("", |(_, name)| name);
                 write!(f, "crash={process}.{write}.{phase}")
@@ -158,14 +211,16 @@ impl fmt::Display for RunSpec {
 ///
 /// `Debug` is the same text as `Display`, so that `unwrap` in a test prints it.
 pub struct Failed {
-    scenario: String,
-    spec: RunSpec,
+    pub(crate) scenario: String,
+    pub(crate) spec: RunSpec,
     /// The run before it was made simple.
     found: RunSpec,
-    run: Box<Run>,
-    failure: Failure,
+    pub(crate) run: Box<Run>,
+    pub(crate) failure: Failure,
+    /// Fault rules of the server that break the same invariant, if that is possible.
+    pub(crate) rules: Option<Vec<String>>,
     /// The number of runs up to this one.
-    runs: u64,
+    pub(crate) runs: u64,
 }
 
 impl Failed {
@@ -197,6 +252,7 @@ impl fmt::Display for Failed {
         writeln!(f, "\n  {failure}\n")?;
         write!(f, "{}", self.run.trace)?;
         writeln!(f, "\nreplay: {REPLAY}={:?} cargo test", self.replay_line())?;
+        writeln!(f, "step by step: {PAGES}=FOLDER beside it writes FOLDER/{}", self.page_name())?;
         if self.found != self.spec {
             writeln!(f, "found by: {scenario}:{}", self.found)?;
         }
@@ -259,13 +315,13 @@ impl Scenario {
         }))
     }
 
-    /// Repeats the run of a replay line of this scenario.
+    /// Repeats the run of a replay line of this scenario, and records it: see [`Run::to_html`].
     ///
     /// # Errors
-    /// The line is none, or names a process that the scenario does not have.
+    /// The line is none, names a process that the scenario does not have, or has a tape that [diverges](ReplayError::Diverged).
     pub fn replay(&self, line: &str) -> Result<Run, ReplayError> {
         let spec: RunSpec = line.strip_prefix(&format!("{}:", self.name)).unwrap_or(line).parse()?;
-        self.run_spec(&spec, &mut None)
+        self.run_spec(&spec, &mut None, true)
     }
 
     /// Returns the writes of each process in a run without faults.
@@ -278,7 +334,7 @@ impl Scenario {
 
     fn without_faults(&self, choices: &ChoiceSource) -> Run {
         let choices = choices.without_faults();
-        run(self, &RunPlan { choices, has_faults: false, points: WritePoints::default(), expected: None })
+        run(self, &RunPlan::new(choices))
     }
 
     /// Checks the points of a matrix after the run that they are taken from: if that fails, there are none.
@@ -310,35 +366,44 @@ impl Scenario {
     }
 
     fn check_one(&self, spec: RunSpec, report: &mut Report, reference: &mut Option<Comparable>) -> Result<(), Failed> {
-        // The processes are those of the scenario: `requested_replay` has checked the others.
-        let Ok(run) = self.run_spec(&spec, reference) else { return Ok(()) };
+        let run = match self.run_spec(&spec, reference, false) {
+            Ok(run) => run,
+            // Only a line of the environment names other processes, or has a tape of other code.
+            Err(error) => panic!("{REPLAY}: {error}"),
+        };
         report.add(&run);
         let Some(failure) = run.failure.clone() else { return Ok(()) };
         let (simple, run) = match &spec {
             RunSpec::Choices(_) => {
                 let fails = |tape: &Tape| {
                     let spec = RunSpec::Choices(ChoiceSource::Tape(tape.clone()));
-                    let run = self.run_spec(&spec, &mut None).ok()?;
+                    let run = self.run_spec(&spec, &mut None, false).ok()?;
                     let is_same = run.failure.as_ref().is_some_and(|found| found.invariant == failure.invariant);
                     is_same.then_some(run)
                 };
                 let tape = run.tape.clone();
                 match shrink(&tape, fails) {
-                    Some((tape, run)) => (RunSpec::Choices(ChoiceSource::Tape(tape)), run),
+                    Some((tape, run)) => (RunSpec::of_tape(tape, run.fingerprint), run),
                     None => (spec.clone(), run),
                 }
             }
             _ => (spec.clone(), run),
         };
+        // Once more, to be looked at.
+        let run = self.run_spec(&simple, &mut None, true).unwrap_or(run);
         let failure = run.failure.clone().unwrap_or(failure);
-        Err(Failed {
+        let rules = self.verified_rules(&simple, &run, &failure);
+        let failed = Failed {
             scenario: self.name.to_string(),
             spec: simple,
             found: spec,
             run: Box::new(run),
             failure,
+            rules,
             runs: report.runs,
-        })
+        };
+        failed.write_requested_page();
+        Err(failed)
     }
 
     /// Returns what happens at the writes of a run. Fails if the scenario does not have the process.
@@ -349,7 +414,7 @@ impl Scenario {
         };
         let mut points = WritePoints::default();
         match spec {
-            RunSpec::Choices(_) => {}
+            RunSpec::Choices(_) | RunSpec::Tape { .. } => {}
             RunSpec::Crash { process, write, phase } => {
                 points.crash = Some(CrashPoint { process: id(process)?, write: *write, phase: *phase });
             }
@@ -361,28 +426,46 @@ impl Scenario {
     }
 
     /// Runs once. `reference` is the final state without faults, if it is the same for all runs.
-    fn run_spec(&self, spec: &RunSpec, reference: &mut Option<Comparable>) -> Result<Run, ReplayError> {
+    fn run_spec(&self, spec: &RunSpec, reference: &mut Option<Comparable>, record: bool) -> Result<Run, ReplayError> {
         let points = self.points(spec)?;
         let (choices, has_faults) = match spec {
             RunSpec::Choices(choices) => (choices.clone(), true),
-            _ => (ChoiceSource::Tape(Tape::default()), false),
+            RunSpec::Tape { tape, .. } => (ChoiceSource::Tape(tape.clone()), true),
+            RunSpec::Crash { .. } | RunSpec::Stale { .. } => (ChoiceSource::Tape(Tape::default()), false),
         };
+        let plan = RunPlan { has_faults, points, is_recorded: record, ..RunPlan::new(choices) };
+        let mut run = self.compare(plan, reference);
+        run.recording.spec = spec.to_string();
+        match spec {
+            RunSpec::Tape { tape, fingerprint } if (tape, *fingerprint) != (&run.tape, run.fingerprint) => {
+                Err(ReplayError::Diverged {
+                    recorded: fingerprint.step,
+                    step: run.fingerprint.step,
+                    run: Box::new(run),
+                })
+            }
+            _ => Ok(run),
+        }
+    }
+
+    /// Runs a plan, and expects the final state of the same run without faults.
+    pub(crate) fn compare(&self, plan: RunPlan<'_>, reference: &mut Option<Comparable>) -> Run {
         if !self.settings.is_compared {
-            return Ok(run(self, &RunPlan { choices, has_faults, points, expected: None }));
+            return run(self, &plan);
         }
         let mut own = None;
         let expected = match reference {
             Some(reference) => &*reference,
             None => {
-                let without = self.without_faults(&choices);
+                let without = self.without_faults(&plan.choices);
                 if without.failure.is_some() {
-                    return Ok(without);
+                    return without;
                 }
                 let comparable = without.state.comparable();
                 let kept = if without.has_random_workload { &mut own } else { reference };
                 &*kept.insert(comparable)
             }
         };
-        Ok(run(self, &RunPlan { choices, has_faults, points, expected: Some(expected) }))
+        run(self, &RunPlan { expected: Some(expected), ..plan })
     }
 }

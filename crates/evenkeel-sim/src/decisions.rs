@@ -118,11 +118,13 @@ pub(crate) struct Decisions {
     source: ChoiceSource,
     counts: BTreeMap<Stream, u32>,
     taken: Tape,
+    /// A choice was not plain since [`take_mark`](Self::take_mark).
+    is_marked: bool,
 }
 
 impl Decisions {
     pub(crate) fn new(source: ChoiceSource) -> Self {
-        Decisions { source, counts: BTreeMap::new(), taken: Tape::default() }
+        Decisions { source, counts: BTreeMap::new(), taken: Tape::default(), is_marked: false }
     }
 
     /// Returns a number below `bound`, each with the same probability.
@@ -155,6 +157,7 @@ impl Decisions {
         let choice = choice.min(bound.saturating_sub(1));
         if choice > 0 {
             self.taken.0.insert((stream, position), choice);
+            self.is_marked = true;
         }
         choice
     }
@@ -162,6 +165,11 @@ impl Decisions {
     /// Returns how often a stream was asked.
     pub(crate) fn count(&self, stream: Stream) -> u32 {
         self.counts.get(&stream).copied().unwrap_or_default()
+    }
+
+    /// Returns whether a choice was not plain since the last call.
+    pub(crate) fn take_mark(&mut self) -> bool {
+        std::mem::take(&mut self.is_marked)
     }
 
     /// Returns the choices so far.

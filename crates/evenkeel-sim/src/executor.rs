@@ -60,6 +60,8 @@ struct ProcessState {
     alive: Option<u32>,
     lives: u32,
     is_paused: bool,
+    /// When the last pause ended.
+    continued: Option<Duration>,
     /// Offset of its clock from the virtual time of day, in milliseconds.
     clock_offset: i64,
 }
@@ -134,11 +136,12 @@ impl Executor {
         self.lock().tasks.values().filter(|task| task.incarnation.process == process).count()
     }
 
-    /// Returns whether a life goes on and is scheduled.
+    /// Returns whether a life goes on and is scheduled. After a pause it is only when its tasks had a chance to notice the time.
     pub(crate) fn is_running(&self, incarnation: Incarnation) -> bool {
+        let now = self.now();
         let state = self.lock();
-        let is_paused = state.processes.get(&incarnation.process).is_some_and(|process| process.is_paused);
-        state.is_alive(incarnation) && !is_paused
+        let is_held = |process: &ProcessState| process.is_paused || process.continued == Some(now);
+        state.is_alive(incarnation) && !state.processes.get(&incarnation.process).is_some_and(is_held)
     }
 
     /// Returns the process whose task runs.
@@ -186,8 +189,12 @@ impl Executor {
 
     /// Stops or continues to schedule the tasks of a process. Its clock goes on.
     pub(crate) fn set_paused(&self, process: ProcessId, paused: bool) {
+        let now = self.now();
         let mut state = self.lock();
         if let Some(process) = state.processes.get_mut(&process) {
+            if process.is_paused && !paused {
+                process.continued = Some(now);
+            }
             process.is_paused = paused;
         }
         state.wake_dispatcher();

@@ -38,20 +38,29 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod coverage;
 mod decisions;
 mod executor;
 mod fault;
+mod fault_rules;
+mod fingerprint;
 mod logs;
 mod network;
+mod page;
+mod recording;
+mod regression;
 mod run;
 mod scenario;
+mod shared;
 mod shrink;
 mod state;
 mod trace;
 mod world;
 
 pub use check::{Failed, ReplayError, Report};
+pub use coverage::{ClientPhase, Coverage};
 pub use decisions::TapeError;
+pub use evenkeel_apiserver::FaultSpecError;
 pub use fault::Fault;
 pub use run::{Failure, Run};
 pub use scenario::{Alone, Process, Scenario, Workload};

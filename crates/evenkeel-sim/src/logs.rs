@@ -13,45 +13,66 @@ use crate::world::World;
 
 /// Adds what is logged on this thread to the timeline, until the guard is dropped.
 pub(crate) fn collect(world: &Arc<World>) -> DefaultGuard {
-    tracing::subscriber::set_default(LogCollector { world: Arc::clone(world) })
+    tracing::subscriber::set_default(LogCollector { world: Arc::clone(world), is_searched: world.has_secrets() })
 }
 
 struct LogCollector {
     world: Arc<World>,
+    /// Everything is searched for secrets, whatever its level.
+    is_searched: bool,
+}
+
+fn is_shown(metadata: &Metadata<'_>) -> bool {
+    metadata.is_event() && *metadata.level() <= Level::WARN
 }
 
 impl Subscriber for LogCollector {
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
-        // Spans are not needed, and decided per call site once.
-        if metadata.is_event() && *metadata.level() <= Level::WARN { Interest::sometimes() } else { Interest::never() }
+        // Spans are not needed otherwise, and decided per call site once.
+        if self.is_searched || is_shown(metadata) { Interest::sometimes() } else { Interest::never() }
     }
 
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && *metadata.level() <= Level::WARN
+        self.is_searched || is_shown(metadata)
     }
 
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
+    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
+        self.search(|words| attributes.record(words));
         Id::from_u64(1)
     }
 
-    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record(&self, _: &Id, values: &Record<'_>) {
+        self.search(|words| values.record(words));
+    }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
         let current = self.world.executor.current();
         // The server logs the faults that the timeline has already.
-        if current.process == ProcessId::HARNESS {
-            return;
+        if current.process == ProcessId::HARNESS || !is_shown(event.metadata()) {
+            return self.search(|words| event.record(words));
         }
         let mut words = LogWords::default();
         event.record(&mut words);
-        self.world.note(current, format!("logs: {}{}", words.message, words.fields));
+        let line = self.world.without_secrets(format!("logs: {}{}", words.message, words.fields), "in a log line");
+        self.world.note(current, line);
     }
 
     fn enter(&self, _: &Id) {}
 
     fn exit(&self, _: &Id) {}
+}
+
+impl LogCollector {
+    /// Searches what is logged, and not shown, for secrets.
+    fn search(&self, record: impl FnOnce(&mut LogWords)) {
+        if self.is_searched {
+            let mut words = LogWords::default();
+            record(&mut words);
+            self.world.without_secrets(format!("{}{}", words.message, words.fields), "in a log line");
+        }
+    }
 }
 
 #[derive(Default)]

@@ -6,12 +6,16 @@
 use std::future::{Future, pending};
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use evenkeel_apiserver::{Action, Body as ServerBody};
+use evenkeel_apiserver::{Action, Body as ServerBody, ExpireForm, WatchAction};
 use evenkeel_client::transport::Body;
+use evenkeel_core::Status;
 use http::{Method, Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full};
@@ -19,9 +23,11 @@ use serde_json::Value;
 use tokio::time::{Sleep, sleep};
 use tower_service::Service;
 
+use crate::coverage::ClientPhase;
+use crate::decisions::Stream;
 use crate::executor::{Incarnation, ProcessId};
-use crate::fault::{RequestClass, RequestFault, request_fault};
-use crate::world::{Cluster, CrashPhase};
+use crate::fault::{RequestClass, RequestFault, expired_page, request_fault};
+use crate::world::{Cluster, CrashPhase, Link, World};
 
 type Failure = io::Error;
 
@@ -50,36 +56,60 @@ impl Service<Request<Body>> for Network {
 }
 
 /// What a request is about.
-struct Subject {
+pub(crate) struct Subject {
     class: RequestClass,
+    phase: ClientPhase,
+    pub(crate) verb: &'static str,
+    pub(crate) resource: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: Option<String>,
     /// As in `create configmaps default/a`.
     words: String,
-    /// The path of the collection, if the request writes to it.
-    written: Option<String>,
+    /// The path of the collection in all namespaces.
+    collection: String,
+    /// The resource version that a list or watch names; 0 if it names none.
+    version: u64,
+    /// The continue token of a page.
+    token: String,
 }
+
+/// What only the bookmark at the end of the initial events contains.
+const INITIAL_END: &[u8] = b"k8s.io/initial-events-end";
 
 impl Network {
     async fn send(self, request: Request<Body>) -> Result<Response<DelayedBody>, Failure> {
         let Network { cluster, sender } = self;
         let world = &cluster.world;
         let subject = Subject::of(&request);
-        let write = world.note_request(sender.process, subject.written.as_deref());
+        let write = world.note_request(sender.process, subject.written());
         let crash = world.points.crash.filter(|point| point.process == sender.process && Some(point.write) == write);
         let stale = world.points.stale.filter(|point| point.process == sender.process && Some(point.write) == write);
         let is_harness = sender.process == ProcessId::HARNESS;
+        let in_flight = (!is_harness).then(|| InFlight::new(&cluster.world, sender.process, subject.phase));
         let fault = if is_harness { None } else { world.draw_fault(subject.class) };
         let planned = fault.map(|fault| {
-            world.count(fault);
+            world.count(fault, subject.phase);
             world.decide(|decisions| request_fault(fault, decisions))
         });
         let fault_words = planned.as_ref().map(|(_, words)| words.clone());
+        if !is_harness {
+            world.record_request(sender.process, &subject, planned.as_ref().map(|(fault, _)| fault));
+        }
         let mut injected: Vec<Action> = Vec::new();
         let latency = || if is_harness { Duration::ZERO } else { world.draw_latency() };
-        let mut delay = latency();
+        let (mut delay, mut response_delay) = (latency(), Duration::ZERO);
+        let mut initial_end = InitialEnd::Usual;
         match planned.map(|(fault, _)| fault) {
             None => {}
+            Some(RequestFault::ExpirePage { has_token }) => {
+                injected.push(expired_page(has_token.then(|| fresh_token(&subject.token)).flatten()));
+            }
+            Some(RequestFault::RefuseVersion) => world.refuse_version(&subject.collection, subject.version),
+            Some(RequestFault::BeforeInitialEnd(None)) => initial_end = InitialEnd::Cut,
+            Some(RequestFault::BeforeInitialEnd(Some(delay))) => initial_end = InitialEnd::Late(delay),
             Some(RequestFault::Inject(action)) => injected.push(action),
             Some(RequestFault::Delay(more)) => delay += more,
+            Some(RequestFault::DelayResponse(more)) => response_delay = more,
             Some(RequestFault::Rival) => rival(&cluster, request.uri().path()).await,
             Some(RequestFault::Hang) => {
                 world.trace(Some(sender), format!("{}: hangs", subject.words));
@@ -92,7 +122,23 @@ impl Network {
                 return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "connection refused"));
             }
         }
+        let Some(service) = cluster.service() else {
+            world.trace(Some(sender), format!("{}: there is no server", subject.words));
+            return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "the scenario has no server"));
+        };
         wait(delay).await;
+        if let Link::Cut(left) = world.link(sender.process) {
+            world.trace(Some(sender), format!("{}: does not arrive", subject.words));
+            sleep(left).await;
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "no response; the connection is dead"));
+        }
+        if subject.lists_version() && world.is_too_large(&subject.collection, subject.version) {
+            let status = Status::too_large_resource_version(subject.version, subject.version - 1);
+            injected.push(Action::Status(Box::new(status)));
+        }
+        if !is_harness {
+            injected.extend(choose_replica(&cluster, &subject));
+        }
         if crash.is_some_and(|point| point.phase == CrashPhase::BeforeCommit) {
             world.trace(Some(sender), format!("{}: crashes before it is done", subject.words));
             world.order_crash(sender.process);
@@ -101,20 +147,31 @@ impl Network {
         // A task of its own: what is on its way is done, even if the sender has gone.
         let (parts, body) = request.into_parts();
         let body = body.collect().await.map_err(|error| io::Error::other(error.to_string()))?.to_bytes();
-        let mut service = cluster.service.injecting(injected);
+        // A controller that applies the same again, now and then, changes nothing.
+        let unrest = subject.written().filter(|written| world.counts_as_unrest(sender.process, written));
+        let before = if unrest.is_some() { revision(&cluster).await } else { 0 };
+        let mut service = service.injecting(injected);
         let handled = tokio::spawn(async move { service.call(Request::from_parts(parts, Full::new(body))).await });
         let response = match handled.await {
             Ok(Ok(response)) => response,
             Ok(Err(_)) | Err(_) => {
                 let why = fault_words.unwrap_or_else(|| "the connection breaks".to_owned());
                 world.trace(Some(sender), format!("{}: {why}", subject.words));
+                if subject.written().is_some() {
+                    cluster.check_always().await;
+                }
                 return Err(io::Error::new(io::ErrorKind::ConnectionReset, "connection reset"));
             }
         };
         let code = response.status().as_u16();
         let note = fault_words.map(|words| format!(" ({words})")).unwrap_or_default();
         world.trace(Some(sender), format!("{}: {code}{note}", subject.words));
-        if subject.written.is_some() {
+        if let Some(written) = unrest
+            && (!response.status().is_success() || revision(&cluster).await != before)
+        {
+            world.note_unrest(sender.process, written);
+        }
+        if subject.written().is_some() {
             cluster.check_always().await;
         }
         if crash.is_some_and(|point| point.phase == CrashPhase::BeforeResponse) {
@@ -122,7 +179,16 @@ impl Network {
             world.order_crash(sender.process);
             return pending().await;
         }
-        wait(latency()).await;
+        wait(latency() + response_delay).await;
+        match world.link(sender.process) {
+            Link::Whole => {}
+            Link::Late(late) => sleep(late).await,
+            Link::Cut(left) => {
+                world.trace(Some(sender), format!("{}: the response does not arrive", subject.words));
+                sleep(left).await;
+                return Err(io::Error::new(io::ErrorKind::ConnectionReset, "connection reset"));
+            }
+        }
         if crash.is_some_and(|point| point.phase == CrashPhase::AfterResponse) {
             world.trace(Some(sender), "crashes with the response");
             world.order_crash(sender.process);
@@ -130,14 +196,40 @@ impl Network {
         if let Some(stale) = stale {
             let revision = revision(&cluster).await.saturating_sub(stale.behind).max(cluster.first_revision);
             world.trace(Some(sender), format!("restarts onto a replica that lacks {} revisions", stale.behind));
-            cluster.faults.freeze_replica(Some(revision));
+            cluster.freeze_replica(Some(revision));
             world.order_crash(sender.process);
             return pending().await;
         }
-        let is_late = subject.class == RequestClass::Watch && !is_harness;
-        let late = is_late.then(|| cluster.clone());
-        Ok(response.map(|body| DelayedBody { body, late, held: None }))
+        let watch = in_flight.filter(|_| subject.class.is_watch());
+        let late = watch.is_some().then(|| (cluster.clone(), sender.process));
+        Ok(response.map(|body| DelayedBody { body, late, initial_end, held: None, is_cut: false, in_flight: watch }))
     }
+}
+
+/// Chooses the server that answers a request while there are two. Returns what that one does.
+fn choose_replica(cluster: &Cluster, subject: &Subject) -> Option<Action> {
+    let (world, class) = (&cluster.world, subject.class);
+    let replicas = world.replicas()?;
+    let is_list = matches!(class, RequestClass::List { .. } | RequestClass::Page | RequestClass::WatchList { .. });
+    if !is_list && class != RequestClass::Watch {
+        return None;
+    }
+    let history_from = match replicas.history_from {
+        Some(from) if replicas.is_sticky => Some(from).filter(|_| !is_list),
+        Some(from) => Some(from).filter(|_| world.decide(|decisions| decisions.uniform(Stream::Fault, 2)) == 0),
+        None => None,
+    };
+    cluster.freeze_replica(history_from.is_none().then_some(replicas.stuck_at));
+    let is_older = |from: u64| (1..from).contains(&subject.version);
+    let is_too_old = class == RequestClass::Watch && history_from.is_some_and(is_older);
+    is_too_old.then_some(Action::Watch(WatchAction::Expire { event: 0, form: ExpireForm::Http }))
+}
+
+/// Returns the token of a response to an expired page: it continues the list at the latest revision.
+fn fresh_token(token: &str) -> Option<String> {
+    let mut token: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
+    *token.get_mut("rv")? = (-1).into();
+    Some(URL_SAFE_NO_PAD.encode(token.to_string()))
 }
 
 async fn wait(delay: Duration) {
@@ -154,8 +246,9 @@ pub(crate) async fn revision(cluster: &Cluster) -> u64 {
 
 /// Reads a document from the server, past all faults.
 pub(crate) async fn get(cluster: &Cluster, path: &str) -> Value {
+    let Some(mut service) = cluster.service() else { return Value::Null };
     let Ok(request) = Request::get(path).body(Full::new(Bytes::new())) else { return Value::Null };
-    let Ok(response) = cluster.service.clone().call(request).await else { return Value::Null };
+    let Ok(response) = service.call(request).await else { return Value::Null };
     let body = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     serde_json::from_slice(&body).unwrap_or_default()
 }
@@ -181,9 +274,10 @@ pub(crate) async fn create(cluster: &Cluster, object: &Value) -> Result<(), Stri
     };
     cluster.world.note_request(ProcessId::HARNESS, Some(&format!("{root}/{plural}")));
     let request = Request::post(path).body(Full::new(Bytes::from(object.to_string())));
-    let response = match request {
-        Ok(request) => cluster.service.clone().call(request).await.map_err(|error| error.to_string())?,
-        Err(error) => return Err(error.to_string()),
+    let response = match (request, cluster.service()) {
+        (Ok(request), Some(mut service)) => service.call(request).await.map_err(|error| error.to_string())?,
+        (Ok(_), None) => return Err(format!("{kind}: the scenario has no server")),
+        (Err(error), _) => return Err(error.to_string()),
     };
     if response.status().is_success() {
         return Ok(());
@@ -203,9 +297,9 @@ async fn rival(cluster: &Cluster, path: &str) {
     let step = cluster.world.executor.steps();
     let patch = serde_json::json!({"metadata": {"annotations": {RIVAL: step.to_string()}}}).to_string();
     let request = Request::patch(path).header("content-type", "application/merge-patch+json");
-    if let Ok(request) = request.body(Full::new(Bytes::from(patch))) {
+    if let (Ok(request), Some(mut service)) = (request.body(Full::new(Bytes::from(patch))), cluster.service()) {
         // Fails if the object does not exist: then there is no rival.
-        let _ = cluster.service.clone().call(request).await;
+        let _ = service.call(request).await;
     }
 }
 
@@ -225,12 +319,21 @@ impl Subject {
         };
         let (resource, name) = (rest.first().copied().unwrap_or("/"), rest.get(1).copied());
         let subresource = rest.get(2).map(|part| format!("/{part}")).unwrap_or_default();
-        let is_watch = query.split('&').any(|part| matches!(part, "watch=true" | "watch=1"));
+        let parameter = |name: &str| {
+            let mut pairs = query.split('&').filter_map(|part| part.split_once('='));
+            pairs.find(|(key, _)| *key == name).map(|(_, value)| value).unwrap_or_default()
+        };
+        let version = parameter("resourceVersion").parse().unwrap_or_default();
+        let (names_version, token) = (version > 0, parameter("continue"));
+        let is_watch = matches!(parameter("watch"), "true" | "1");
         let (verb, class) = match (request.method(), name) {
+            (&Method::GET, _) if is_watch && parameter("sendInitialEvents") == "true" => {
+                ("watch", RequestClass::WatchList { names_version })
+            }
             (&Method::GET, _) if is_watch => ("watch", RequestClass::Watch),
-            (&Method::GET, Some(_)) => ("get", RequestClass::Read),
-            (&Method::GET, None) if query.contains("continue=") => ("list", RequestClass::Page),
-            (&Method::GET, None) => ("list", RequestClass::Read),
+            (&Method::GET, Some(_)) => ("get", RequestClass::Get),
+            (&Method::GET, None) if !token.is_empty() => ("list", RequestClass::Page),
+            (&Method::GET, None) => ("list", RequestClass::List { names_version }),
             (&Method::POST, None) => ("create", RequestClass::Write),
             (&Method::POST, Some(_)) => ("create", RequestClass::Write),
             (&Method::PUT, _) => ("update", RequestClass::NamedWrite),
@@ -244,13 +347,46 @@ impl Subject {
             (Some(namespace), None) => format!(" in {namespace}"),
             (None, None) => String::new(),
         };
-        let is_write = matches!(class, RequestClass::Write | RequestClass::NamedWrite);
-        // The collection in all namespaces.
         let mut collection: Vec<&str> = path.get(..prefix).unwrap_or_default().to_vec();
         collection.push(path.get(prefix + depth).copied().unwrap_or_default());
-        let written = is_write.then(|| format!("/{}", collection.join("/")));
-        Subject { class, words: format!("{verb} {resource}{subresource}{object}"), written }
+        let phase = if resource == "leases" && name.is_some() { ClientPhase::Election } else { ClientPhase::of(class) };
+        let collection = format!("/{}", collection.join("/"));
+        Subject {
+            class,
+            phase,
+            verb,
+            resource: resource.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            name: name.map(str::to_owned),
+            words: format!("{verb} {resource}{subresource}{object}"),
+            collection,
+            version,
+            token: token.to_owned(),
+        }
     }
+
+    /// Returns the collection, if the request writes to it.
+    fn written(&self) -> Option<&str> {
+        matches!(self.class, RequestClass::Write | RequestClass::NamedWrite).then_some(&self.collection)
+    }
+
+    /// Returns whether it is a list, or a watch with initial events, that names a resource version.
+    fn lists_version(&self) -> bool {
+        matches!(
+            self.class,
+            RequestClass::List { names_version: true } | RequestClass::WatchList { names_version: true }
+        )
+    }
+}
+
+/// What happens to the bookmark that ends the initial events of a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InitialEnd {
+    Usual,
+    /// The watch ends before it.
+    Cut,
+    /// It is late.
+    Late(Duration),
 }
 
 /// The body of a response whose pieces may be late.
@@ -258,8 +394,39 @@ impl Subject {
 pub(crate) struct DelayedBody {
     body: ServerBody,
     /// Where delays are drawn, for watches.
-    late: Option<Cluster>,
+    late: Option<(Cluster, ProcessId)>,
+    initial_end: InitialEnd,
+    is_cut: bool,
     held: Option<(Pin<Box<Sleep>>, Frame<Bytes>)>,
+    in_flight: Option<InFlight>,
+}
+
+/// A process waits for a response, until this is dropped.
+#[derive(Debug)]
+struct InFlight {
+    world: Arc<World>,
+    process: ProcessId,
+    phase: ClientPhase,
+}
+
+impl InFlight {
+    fn new(world: &Arc<World>, process: ProcessId, phase: ClientPhase) -> Self {
+        world.set_in_flight(process, phase);
+        InFlight { world: Arc::clone(world), process, phase }
+    }
+
+    /// Notes what arrives: after its initial objects, a watch streams changes.
+    fn receive(&mut self, frame: &Frame<Bytes>) {
+        if self.phase == ClientPhase::WatchList && is_initial_end(frame) {
+            *self = InFlight::new(&Arc::clone(&self.world), self.process, ClientPhase::Streaming);
+        }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.world.unset_in_flight(self.process, self.phase);
+    }
 }
 
 impl http_body::Body for DelayedBody {
@@ -271,6 +438,9 @@ impl http_body::Body for DelayedBody {
             ready!(timer.as_mut().poll(cx));
             return Poll::Ready(self.held.take().map(|(_, frame)| Ok(frame)));
         }
+        if self.is_cut {
+            return Poll::Ready(None);
+        }
         let frame = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
             None => return Poll::Ready(None),
             Some(Err(_)) => {
@@ -279,11 +449,33 @@ impl http_body::Body for DelayedBody {
             }
             Some(Ok(frame)) => frame,
         };
-        let delay = self.late.as_ref().map_or(Duration::ZERO, |cluster| cluster.world.draw_latency());
+        if let Some(in_flight) = &mut self.in_flight {
+            in_flight.receive(&frame);
+        }
+        let mut delay = self.late.as_ref().map_or(Duration::ZERO, |(cluster, receiver)| {
+            let usual = cluster.world.draw_latency();
+            match cluster.world.link(*receiver) {
+                Link::Whole => usual,
+                Link::Late(late) | Link::Cut(late) => usual.max(late),
+            }
+        });
+        if self.initial_end != InitialEnd::Usual && is_initial_end(&frame) {
+            match self.initial_end {
+                InitialEnd::Late(more) => delay += more,
+                InitialEnd::Cut | InitialEnd::Usual => {
+                    self.is_cut = true;
+                    return Poll::Ready(None);
+                }
+            }
+        }
         if delay.is_zero() {
             return Poll::Ready(Some(Ok(frame)));
         }
         self.held = Some((Box::pin(sleep(delay)), frame));
         self.poll_frame(cx)
     }
+}
+
+fn is_initial_end(frame: &Frame<Bytes>) -> bool {
+    frame.data_ref().is_some_and(|data| data.windows(INITIAL_END.len()).any(|part| part == INITIAL_END))
 }

@@ -6,22 +6,25 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use evenkeel_apiserver::ApiServer;
+use evenkeel_apiserver::{ApiServer, Rule, Snapshot, StartError, User};
 use evenkeel_base::task::{install, scheduled};
 use evenkeel_client::Client;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::coverage::Coverage;
 use crate::decisions::{ChoiceSource, Decisions, Stream, Tape};
 use crate::executor::{Incarnation, ProcessId, SchedulePolicy};
 use crate::fault::Fault;
+use crate::fingerprint::Fingerprint;
 use crate::logs;
 use crate::network::{Network, create, revision};
+use crate::recording::Recording;
 use crate::scenario::{Process, Scenario, Workload};
 use crate::state::{ClusterState, difference};
 use crate::trace::Trace;
-use crate::world::{Cluster, FaultProfile, SimEnv, World, WritePoints};
+use crate::world::{Cluster, FaultProfile, Replicas, RunningServer, SimEnv, World, WritePoints};
 
 /// A run with more steps makes no progress.
 const STEP_LIMIT: u64 = 1_000_000;
@@ -58,6 +61,24 @@ pub(crate) struct RunPlan<'a> {
     pub(crate) points: WritePoints,
     /// The final state of the run without faults.
     pub(crate) expected: Option<&'a BTreeMap<String, Vec<Value>>>,
+    /// Faults of the server until faults stop. The user of a request is its process.
+    pub(crate) rules: &'a [Rule],
+    /// The run is looked at: it keeps the objects after every write.
+    pub(crate) is_recorded: bool,
+}
+
+impl RunPlan<'_> {
+    /// Returns the plan of a run with these choices, and nothing else that is special.
+    pub(crate) fn new(choices: ChoiceSource) -> Self {
+        RunPlan {
+            choices,
+            has_faults: false,
+            points: WritePoints::default(),
+            expected: None,
+            rules: &[],
+            is_recorded: false,
+        }
+    }
 }
 
 /// The record of a run.
@@ -70,6 +91,8 @@ pub struct Run {
     pub trace: Trace,
     /// How often each fault was injected.
     pub faults: BTreeMap<Fault, u64>,
+    /// Which phases of clients the faults have met.
+    pub coverage: Coverage,
     /// The simulated time.
     pub simulated: Duration,
     /// How many times a task has run.
@@ -77,6 +100,8 @@ pub struct Run {
     /// The number of requests.
     pub requests: u64,
     pub(crate) tape: Tape,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) recording: Recording,
     pub(crate) has_random_workload: bool,
     pub(crate) state: ClusterState,
     /// How many writes each process has sent.
@@ -96,10 +121,19 @@ async fn simulate(scenario: &Scenario, plan: &RunPlan<'_>) -> Run {
     // The generator of the thread, which evenkeel and its users draw jitter from.
     fastrand::seed(u64::from(decisions.uniform(Stream::Random, u32::MAX)));
     let world = Arc::new(World::new(decisions, plan.points));
+    world.set_secrets(scenario.secrets.clone());
+    if plan.is_recorded {
+        world.start_recording();
+    }
     let _installed = install(world.executor.clone());
     let _logs = logs::collect(&world);
     let (result, mut finished) = watch::channel(None);
-    let director = Director { scenario: scenario.clone(), world: Arc::clone(&world), has_faults: plan.has_faults };
+    let director = Director {
+        scenario: scenario.clone(),
+        world: Arc::clone(&world),
+        has_faults: plan.has_faults,
+        rules: plan.rules.to_vec(),
+    };
     let expected = plan.expected.cloned();
     drop(tokio::spawn(scheduled(async move {
         let state = director.direct(expected).await;
@@ -118,14 +152,25 @@ async fn simulate(scenario: &Scenario, plan: &RunPlan<'_>) -> Run {
         failure: recorded.failure,
         trace: recorded.trace,
         faults: recorded.counts,
+        coverage: recorded.coverage,
         simulated,
         steps,
         requests: recorded.requests,
         tape: recorded.tape,
+        fingerprint: recorded.fingerprint,
+        recording: Recording {
+            scenario: Arc::clone(&scenario.name),
+            processes: scenario.processes.iter().map(|(name, _)| Arc::clone(name)).collect(),
+            ..recorded.recording.unwrap_or_default()
+        },
         has_random_workload: recorded.has_random_workload,
         state: state.unwrap_or_default(),
         writes,
     }
+}
+
+fn seconds(number: u32) -> Duration {
+    Duration::from_secs(u64::from(number))
 }
 
 /// Starts and breaks everything in a run.
@@ -133,6 +178,7 @@ struct Director {
     scenario: Scenario,
     world: Arc<World>,
     has_faults: bool,
+    rules: Vec<Rule>,
 }
 
 const HARNESS: Incarnation = Incarnation { process: ProcessId::HARNESS, number: 1 };
@@ -141,8 +187,12 @@ impl Director {
     /// Runs the scenario from its first object to its last check. Returns the final state.
     async fn direct(self, expected: Option<BTreeMap<String, Vec<Value>>>) -> ClusterState {
         let (stop, stopped) = watch::channel(false);
-        let Some((server, cluster)) = self.set_up().await else { return ClusterState::default() };
+        let Some(cluster) = self.set_up().await else { return ClusterState::default() };
         self.draw_profile();
+        if let Some(server) = &cluster.server {
+            self.rules.iter().for_each(|rule| _ = server.faults().add(rule.clone()));
+        }
+        cluster.record().await;
         for (process, (name, _)) in self.scenario.process_ids().zip(&self.scenario.processes) {
             self.world.add_process(process, name);
             self.start(process, &cluster, &stopped);
@@ -152,7 +202,10 @@ impl Director {
             self.rough(&cluster).await;
             self.world.set_rough(false);
             self.world.trace(None, "no more faults");
-            cluster.faults.freeze_replica(None);
+            if let Some(server) = &cluster.server {
+                server.faults().clear();
+            }
+            self.end_flap(&cluster);
             self.scenario.process_ids().for_each(|process| self.world.executor.set_paused(process, false));
             self.quiet(&cluster, expected.as_ref()).await;
             self.shut_down(&stop).await;
@@ -166,15 +219,41 @@ impl Director {
             () = self.supervise(&cluster, &stopped) => {}
         }
         let state = ClusterState::read(&cluster).await;
-        drop(server);
+        self.world.record(|recording, line| recording.observe(line, &state));
         state
     }
 
+    /// Starts a server, with the content of a backup if there is one.
+    async fn start_server(&self, backup: Option<Snapshot>) -> Result<ApiServer, StartError> {
+        let start = Instant::now() - self.world.executor.now();
+        let random = AtomicU64::new(if backup.is_some() { self.world.executor.steps() << 32 } else { 1 });
+        let builder = ApiServer::builder().env(SimEnv { start, random }).in_process_only().bootstrap(false);
+        let builder = match (backup, self.scenario.settings.first_revision) {
+            // At the revision of the backup.
+            (Some(backup), _) => builder.snapshot(backup).first_revision(0),
+            (None, Some(revision)) => builder.first_revision(revision),
+            (None, None) => builder,
+        };
+        builder.start().await
+    }
+
     /// Starts the server, with the definitions and first objects of the scenario.
-    async fn set_up(&self) -> Option<(ApiServer, Cluster)> {
-        let env = SimEnv { start: Instant::now(), random: AtomicU64::new(1) };
-        let server = ApiServer::builder().env(env).in_process_only().bootstrap(false).start().await;
-        let server = match server {
+    async fn set_up(&self) -> Option<Cluster> {
+        let mut cluster = Cluster {
+            world: Arc::clone(&self.world),
+            server: None,
+            user: None,
+            always: Arc::from([]),
+            first_revision: 0,
+        };
+        if !self.scenario.has_server {
+            if !self.scenario.objects.is_empty() || !self.scenario.definitions.is_empty() {
+                self.world.fail("set-up", "objects and definitions need a server");
+                return None;
+            }
+            return Some(cluster);
+        }
+        let server = match self.start_server(None).await {
             Ok(server) => server,
             Err(error) => {
                 self.world.fail("set-up", error.to_string());
@@ -185,13 +264,7 @@ impl Director {
             self.world.fail("set-up", error.to_string());
             return None;
         }
-        let mut cluster = Cluster {
-            world: Arc::clone(&self.world),
-            service: server.service(),
-            faults: server.faults().clone(),
-            always: Arc::from([]),
-            first_revision: 0,
-        };
+        cluster.server = Some(Arc::new(RunningServer::new(server)));
         for object in &self.scenario.objects {
             if let Err(message) = create(&cluster, object).await {
                 self.world.fail("set-up", message);
@@ -200,7 +273,7 @@ impl Director {
         }
         cluster.first_revision = revision(&cluster).await;
         cluster.always = self.scenario.always.clone().into();
-        Some((server, cluster))
+        Some(cluster)
     }
 
     fn client(&self, cluster: &Cluster, sender: Incarnation) -> Client {
@@ -236,11 +309,16 @@ impl Director {
     fn start(&self, process: ProcessId, cluster: &Cluster, shutdown: &watch::Receiver<bool>) {
         let Some((name, main)) = self.scenario.processes.get(process.0 as usize - 1) else { return };
         let (name, main, world) = (Arc::clone(name), Arc::clone(main), Arc::clone(&self.world));
-        let (cluster, shutdown) = (cluster.clone(), shutdown.clone());
+        let (mut cluster, shutdown) = (cluster.clone(), shutdown.clone());
+        if !self.rules.is_empty() {
+            cluster.user = Some(User { name: name.to_string(), ..User::default() });
+        }
         self.world.executor.start(process, |incarnation| async move {
-            let client = Client::from_service(Network { cluster, sender: incarnation });
+            let network = Network { cluster, sender: incarnation };
+            let client = Client::from_service(network.clone());
             world.trace(Some(incarnation), "starts");
-            let life = Process { name, incarnation, client, world: Arc::clone(&world), shutdown: shutdown.clone() };
+            let (in_life, stopped) = (Arc::clone(&world), shutdown.clone());
+            let life = Process { name, incarnation, client, network, world: in_life, shutdown: stopped };
             let ended = main(life).await;
             match &ended {
                 Ok(()) => world.trace(Some(incarnation), "ends"),
@@ -269,7 +347,7 @@ impl Director {
             }
             if is_stuck {
                 sleep(STUCK).await;
-                cluster.faults.freeze_replica(None);
+                cluster.freeze_replica(None);
                 self.world.trace(None, "the replica follows again");
             }
         }
@@ -287,6 +365,8 @@ impl Director {
         let rough_end = async {
             if self.has_faults {
                 let _ = timeout(self.scenario.settings.rough, self.incidents(cluster)).await;
+            } else if !self.rules.is_empty() {
+                sleep(self.scenario.settings.rough).await;
             }
         };
         tokio::join!(workload, rough_end);
@@ -294,9 +374,26 @@ impl Director {
 
     /// What happens now and then to processes and to the server.
     async fn incidents(&self, cluster: &Cluster) {
-        use Fault::{ClockJumps, Compaction, Crash, Pause, ServerRestarts, StaleReplica};
-        let kinds = [Compaction, ServerRestarts, StaleReplica, ClockJumps, Crash, Pause];
-        let kinds: Vec<Fault> = kinds.into_iter().filter(|kind| self.world.is_enabled(*kind)).collect();
+        use Fault::{
+            BackupRestored, ClockJumps, Compaction, Crash, Partition, Pause, ReplicasFlap, ServerRestarts, StaleReplica,
+        };
+        let kinds = [
+            Compaction,
+            ServerRestarts,
+            StaleReplica,
+            ReplicasFlap,
+            ClockJumps,
+            Partition,
+            Crash,
+            Pause,
+            BackupRestored,
+        ];
+        let is_possible = |kind: &Fault| match kind {
+            ClockJumps | Crash | Pause => true,
+            _ => cluster.server.is_some(),
+        };
+        let kinds: Vec<Fault> =
+            kinds.into_iter().filter(is_possible).filter(|kind| self.world.is_enabled(*kind)).collect();
         let processes = u32::try_from(self.scenario.processes.len()).unwrap_or_default();
         loop {
             let pick = |bound| self.world.decide(|decisions| decisions.uniform(Stream::Event, bound));
@@ -305,35 +402,59 @@ impl Director {
             let Some(kind) = (pick(bound) as usize).checked_sub(1).and_then(|index| kinds.get(index)) else { continue };
             let process = ProcessId(1 + pick(processes.max(1)));
             let life = self.world.executor.life(process);
-            self.world.count(*kind);
-            match kind {
-                Compaction => {
+            let is_of_process = matches!(kind, ClockJumps | Partition | Crash | Pause);
+            self.world.count_incident(*kind, is_of_process.then_some(process));
+            match (kind, &cluster.server) {
+                (Compaction, Some(server)) => {
                     self.world.trace(None, "the server discards its history");
-                    cluster.faults.compact_now();
+                    server.faults().compact_now();
                 }
-                ServerRestarts => {
+                (ServerRestarts, Some(server)) => {
                     self.world.trace(None, "the server restarts");
-                    cluster.faults.reset_history();
+                    server.faults().reset_history();
                 }
-                StaleReplica => {
+                (StaleReplica, Some(_)) => {
                     let stuck = Duration::from_secs(u64::from(1 + pick(60)));
                     let at = revision(cluster).await;
                     self.world.trace(None, format!("the replica is stuck for {stuck:?}"));
-                    cluster.faults.freeze_replica(Some(at));
+                    cluster.freeze_replica(Some(at));
                     sleep(stuck).await;
-                    cluster.faults.freeze_replica(None);
+                    cluster.freeze_replica(None);
                     self.world.trace(None, "the replica follows again");
                 }
-                ClockJumps => {
+                (BackupRestored, Some(server)) => {
+                    let backup = server.snapshot();
+                    sleep(Duration::from_secs(u64::from(1 + pick(60)))).await;
+                    self.world.trace(None, "the cluster is restored from a backup");
+                    match self.start_server(Some(backup)).await {
+                        Ok(restored) => server.replace(restored),
+                        Err(error) => self.world.fail("restore", error.to_string()),
+                    }
+                }
+                (ReplicasFlap, Some(_)) => {
+                    let (down, both) = (pick(20), pick(60));
+                    let is_sticky = pick(2) == 1;
+                    self.flap(cluster, is_sticky, seconds(1 + down), seconds(1 + both)).await;
+                }
+                (ClockJumps, _) => {
                     let by = i64::from(pick(172_800)) - 86_400;
                     self.world.trace(life, format!("its clock jumps by {by} s"));
                     self.world.executor.jump_clock(process, by.saturating_mul(1_000));
                 }
-                Crash if life.is_some() => {
+                (Partition, _) => {
+                    let milliseconds = |bound| Duration::from_millis(u64::from(1 + pick(bound)));
+                    let (late, cut) = (milliseconds(15_000), milliseconds(60_000));
+                    let what = format!("has late responses for {late:.1?}, and is then cut off for {cut:.1?}");
+                    self.world.trace(life, what);
+                    self.world.cut_off(process, late, cut);
+                    sleep(late + cut).await;
+                    self.world.trace(life, "reaches the server again");
+                }
+                (Crash, _) if life.is_some() => {
                     self.world.trace(life, "crashes");
                     self.world.order_crash(process);
                 }
-                Pause => {
+                (Pause, _) => {
                     let paused = Duration::from_millis(u64::from(1 + pick(60_000)));
                     self.world.trace(life, format!("is paused for {paused:.1?}"));
                     self.world.executor.set_paused(process, true);
@@ -344,6 +465,28 @@ impl Director {
                 _ => {}
             }
         }
+    }
+
+    /// Of two servers, one is down for a while and comes back without the history from before. The other one is stuck, and goes on
+    /// answering requests.
+    async fn flap(&self, cluster: &Cluster, is_sticky: bool, down: Duration, both: Duration) {
+        let stuck_at = revision(cluster).await;
+        let replicas = |history_from| Some(Replicas { stuck_at, history_from, is_sticky });
+        self.world.trace(None, format!("a server is down for {down:?}, and the other one is stuck"));
+        self.world.set_replicas(replicas(None));
+        cluster.freeze_replica(Some(stuck_at));
+        cluster.reset_history();
+        sleep(down).await;
+        self.world.trace(None, format!("both servers answer for {both:?}"));
+        self.world.set_replicas(replicas(Some(revision(cluster).await)));
+        sleep(both).await;
+        self.end_flap(cluster);
+        self.world.trace(None, "the replica follows again");
+    }
+
+    fn end_flap(&self, cluster: &Cluster) {
+        self.world.set_replicas(None);
+        cluster.freeze_replica(None);
     }
 
     /// Waits until the cluster has settled, and checks it.

@@ -2,17 +2,19 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_client::Client;
+use evenkeel_client::{Client, ClientBuilder, Config};
 use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::decisions::Stream;
 use crate::executor::{Incarnation, ProcessId};
 use crate::fault::Fault;
+use crate::network::Network;
 use crate::state::ClusterState;
 use crate::world::World;
 
@@ -63,6 +65,8 @@ pub struct Scenario {
     /// Checked at the end.
     pub(crate) finally: Vec<(Arc<str>, Check)>,
     pub(crate) faults: Vec<Fault>,
+    pub(crate) has_server: bool,
+    pub(crate) secrets: Vec<Arc<str>>,
     pub(crate) settings: Settings,
 }
 
@@ -77,6 +81,8 @@ pub(crate) struct Settings {
     pub(crate) stable: Duration,
     /// The final state must be that of the run without faults.
     pub(crate) is_compared: bool,
+    /// The revision at which the server starts.
+    pub(crate) first_revision: Option<u64>,
 }
 
 impl Scenario {
@@ -91,11 +97,14 @@ impl Scenario {
             always: Vec::new(),
             finally: Vec::new(),
             faults: Fault::ALL.to_vec(),
+            has_server: true,
+            secrets: Vec::new(),
             settings: Settings {
                 rough: Duration::from_secs(5 * 60),
                 settle: Duration::from_secs(15 * 60),
                 stable: Duration::from_secs(10 * 60),
                 is_compared: true,
+                first_revision: None,
             },
         }
     }
@@ -161,10 +170,27 @@ impl Scenario {
         self
     }
 
+    /// Adds a text that nothing may show: neither the timeline, with [notes](Process::note) and the errors of processes, nor a log
+    /// line or a span of any level. The name of the invariant is `no secret leaves`.
+    #[must_use]
+    pub fn secret(mut self, secret: impl Into<Arc<str>>) -> Self {
+        self.secrets.push(secret.into());
+        self
+    }
+
     /// Sets which faults may occur. Default: [all](Fault::ALL). Each run has a random selection of them.
     #[must_use]
     pub fn faults(mut self, faults: impl IntoIterator<Item = Fault>) -> Self {
         self.faults = faults.into_iter().collect();
+        self
+    }
+
+    /// Leaves the API server out: a run takes a fraction of the time. Its objects and definitions do not exist, and requests are
+    /// Leaves the API server out, so that a run takes a fraction of the time. Requests are refused, as by a server that does not run,
+    /// and objects and definitions cannot be set up.
+    #[must_use]
+    pub fn without_server(mut self) -> Self {
+        self.has_server = false;
         self
     }
 
@@ -183,7 +209,8 @@ impl Scenario {
         self
     }
 
-    /// Sets how long nothing may be written after that, in virtual time. Default: ten minutes. Leases and Events are not counted.
+    /// Sets how long nothing may be written after that, in virtual time. Default: ten minutes. Leases and Events are not counted, nor writes that
+    /// change nothing, such as the same apply again.
     #[must_use]
     pub fn stable_for(mut self, time: Duration) -> Self {
         self.settings.stable = time;
@@ -194,6 +221,14 @@ impl Scenario {
     #[must_use]
     pub fn compare_final_state(mut self, compare: bool) -> Self {
         self.settings.is_compared = compare;
+        self
+    }
+
+    /// Sets the revision at which the server starts. Default: a number with as many digits as those of real servers, so that no run
+    /// counts from 99 to 100.
+    #[must_use]
+    pub fn first_revision(mut self, revision: u64) -> Self {
+        self.settings.first_revision = Some(revision);
         self
     }
 
@@ -215,6 +250,7 @@ pub struct Process {
     pub(crate) name: Arc<str>,
     pub(crate) incarnation: Incarnation,
     pub(crate) client: Client,
+    pub(crate) network: Network,
     pub(crate) world: Arc<World>,
     pub(crate) shutdown: watch::Receiver<bool>,
 }
@@ -233,6 +269,12 @@ impl Process {
     /// Returns the client of this life. Its requests take time and fail as the run decides.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// Returns a builder for a client of this life with another configuration, or with layers. Its requests are on the same network
+    /// as those of [`client`](Self::client).
+    pub fn client_builder(&self, config: Config) -> ClientBuilder {
+        ClientBuilder::service(config, self.network.clone())
     }
 
     /// Completes at the end of the run: the process is to shut down.
@@ -258,9 +300,36 @@ impl Process {
         alone
     }
 
+    /// Returns a number below `bound`: what the process does at random. 0 is the plain choice, and runs without faults make it.
+    pub fn choose(&self, bound: u32) -> u32 {
+        self.world.decide(|decisions| decisions.uniform(Stream::Random, bound))
+    }
+
+    /// Panics now and then, if the run has this fault: [`Fault::Panics`]. A handler or a reconciler calls it where its code might panic.
+    /// Prints nothing.
+    pub fn may_panic(&self) {
+        if self.world.draw_panic() {
+            self.world.count_incident(Fault::Panics, Some(self.incarnation.process));
+            self.world.trace(Some(self.incarnation), "panics");
+            // Does not call the panic hook, which would print thousands of messages.
+            resume_unwind(Box::new("an injected panic"));
+        }
+    }
+
+    /// Returns the number of tasks of the process that have not ended, this one included. Tasks of lives before this one have.
+    pub fn task_count(&self) -> usize {
+        self.world.executor.task_count(self.incarnation.process)
+    }
+
     /// Fails the run: an invariant of this name is broken.
     pub fn fail(&self, invariant: &str, message: impl Into<String>) {
         self.world.fail(invariant, message);
+    }
+
+    /// Returns the record of this type that belongs to the run: what processes note for the checks of a scenario. It is the same in all
+    /// processes, outlives their crashes, and is not part of what a controller may rely on.
+    pub fn shared<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        self.world.shared.get()
     }
 }
 
@@ -297,6 +366,16 @@ impl Workload {
     /// Returns a client without faults.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// Returns the record of this type that belongs to the run: see [`Process::shared`].
+    pub fn shared<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        self.world.shared.get()
+    }
+
+    /// Fails the run: an invariant of this name is broken.
+    pub fn fail(&self, invariant: &str, message: impl Into<String>) {
+        self.world.fail(invariant, message);
     }
 
     /// Returns a number below `bound`. The run without faults has the same ones.

@@ -37,6 +37,14 @@ impl ClusterState {
         self.objects(resource).find(|object| key_of(object) == key)
     }
 
+    /// Returns all objects, each with its resource and its key.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, String, &Value)> {
+        self.collections.iter().flat_map(|(path, objects)| {
+            let resource = path.rsplit('/').next().unwrap_or(path);
+            objects.iter().map(move |object| (resource, key_of(object), object))
+        })
+    }
+
     /// Returns the same state without what differs between two runs that mean the same: uids, versions, times, owners of
     /// fields, and the random part of generated names. Leases and Events are left out.
     pub(crate) fn comparable(&self) -> BTreeMap<String, Vec<Value>> {

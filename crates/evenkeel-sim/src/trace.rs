@@ -22,25 +22,29 @@ pub struct Trace {
 pub struct TraceLine {
     /// The virtual time since the start.
     pub at: Duration,
+    /// How many times a task had run.
+    pub step: u64,
     /// The process, with the number of its life if it has crashed before; `cluster` for what happens to all.
     pub process: String,
+    /// The number of the life of the process: 1, and one more after each crash.
+    pub life: u32,
     /// What happened.
     pub what: String,
 }
 
 impl Trace {
-    pub(crate) fn push(&mut self, at: Duration, process: &str, what: String) {
-        for byte in process.bytes().chain([0]).chain(what.bytes()) {
+    pub(crate) fn push(&mut self, line: TraceLine) {
+        for byte in line.process.bytes().chain([0]).chain(line.what.bytes()) {
             self.hash = mix(self.hash ^ u64::from(byte));
         }
-        self.hash = mix(self.hash ^ u64::try_from(at.as_micros()).unwrap_or(u64::MAX));
-        self.note(at, process, what);
+        self.hash = mix(self.hash ^ u64::try_from(line.at.as_micros()).unwrap_or(u64::MAX));
+        self.note(line);
     }
 
     /// Adds a line that is not part of the hash.
-    pub(crate) fn note(&mut self, at: Duration, process: &str, what: String) {
+    pub(crate) fn note(&mut self, line: TraceLine) {
         if self.lines.len() < LIMIT {
-            self.lines.push(TraceLine { at, process: process.to_owned(), what });
+            self.lines.push(line);
         } else {
             self.omitted += 1;
         }
@@ -66,6 +70,14 @@ impl fmt::Display for Trace {
             writeln!(f, "… {} more lines", self.omitted)?;
         }
         Ok(())
+    }
+}
+
+impl TraceLine {
+    /// Returns the name of the process without the number of its life.
+    pub(crate) fn process_name(&self) -> &str {
+        let suffix = format!(" (life {})", self.life);
+        self.process.strip_suffix(&suffix).unwrap_or(&self.process)
     }
 }
 

@@ -4,21 +4,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use evenkeel_apiserver::{Env, InProcess};
+use evenkeel_apiserver::{ApiServer, Env, Faults, InProcess, Snapshot, User};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::coverage::{ClientPhase, Coverage};
 use crate::decisions::{Decisions, Stream, mix};
 use crate::executor::{EPOCH, Executor, Incarnation, ProcessId};
-use crate::fault::{Fault, RequestClass};
+use crate::fault::{Fault, RequestClass, RequestFault};
+use crate::fingerprint::Fingerprint;
+use crate::network::Subject;
+use crate::recording::Recording;
 use crate::run::Failure;
 use crate::scenario::Check;
+use crate::shared::SharedRecords;
 use crate::state::ClusterState;
-use crate::trace::Trace;
+use crate::trace::{Trace, TraceLine};
 
 /// How long a message takes at least.
 const LATENCY: Duration = Duration::from_millis(1);
+/// The probability of a panic where one is possible, in parts per million.
+const PANIC_RATE: u32 = 50_000;
 /// A process that writes more often in a run is in a loop.
 const WRITE_LIMIT: u32 = 500;
 
@@ -62,6 +69,27 @@ pub(crate) struct FaultProfile {
     pub(crate) late_rate: u32,
 }
 
+/// The state of the connection between a process and the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    Whole,
+    /// Responses arrive after this time.
+    Late(Duration),
+    /// Nothing arrives for this time.
+    Cut(Duration),
+}
+
+/// Two servers, either of which may answer a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Replicas {
+    /// The revision at which one of them is stuck.
+    pub(crate) stuck_at: u64,
+    /// The revision at which the history of the other one starts; `None` while it is down.
+    pub(crate) history_from: Option<u64>,
+    /// The stuck one answers all lists and the other one all watches; otherwise it is a matter of chance.
+    pub(crate) is_sticky: bool,
+}
+
 /// What happens to processes at their writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WritePoints {
@@ -80,6 +108,7 @@ pub(crate) struct World {
     /// Becomes true with the first broken invariant.
     pub(crate) failed: watch::Sender<bool>,
     pub(crate) points: WritePoints,
+    pub(crate) shared: SharedRecords,
 }
 
 #[derive(Debug, Default)]
@@ -89,7 +118,12 @@ struct WorldState {
     /// Faults are injected.
     is_rough: bool,
     counts: BTreeMap<Fault, u64>,
+    coverage: Coverage,
+    /// What each process waits for.
+    in_flight: BTreeMap<(ProcessId, ClientPhase), u32>,
     failure: Option<Failure>,
+    /// Texts that must not appear in anything that the run shows.
+    secrets: Vec<Arc<str>>,
     names: BTreeMap<ProcessId, Arc<str>>,
     writes: BTreeMap<ProcessId, u32>,
     /// The collections that were written to: their path in the API.
@@ -99,6 +133,16 @@ struct WorldState {
     unrest: Vec<String>,
     crash_orders: Vec<ProcessId>,
     requests: u64,
+    /// From when to when processes are cut off from the server. Before that, their responses are late.
+    cuts: BTreeMap<ProcessId, (Instant, Instant)>,
+    /// The resource versions, by collection, from which on lists are refused as too large.
+    too_large: BTreeMap<String, u64>,
+    /// Two servers answer requests.
+    replicas: Option<Replicas>,
+    /// Where the last choice was made that is not plain.
+    fingerprint: Fingerprint,
+    /// What a recorded run keeps.
+    recording: Option<Recording>,
     /// Who is where only one may be.
     alone: Vec<(Arc<str>, Incarnation)>,
 }
@@ -108,7 +152,8 @@ impl World {
         let decisions = Arc::new(Mutex::new(decisions));
         let executor = Arc::new(Executor::new(Arc::clone(&decisions)));
         let (orders, failed) = (watch::Sender::new(0), watch::Sender::new(false));
-        World { executor, decisions, state: Mutex::default(), orders, failed, points }
+        let shared = SharedRecords::default();
+        World { executor, decisions, state: Mutex::default(), orders, failed, points, shared }
     }
 
     fn lock(&self) -> MutexGuard<'_, WorldState> {
@@ -129,7 +174,31 @@ impl World {
     }
 
     pub(crate) fn set_rough(&self, rough: bool) {
-        self.lock().is_rough = rough;
+        let mut state = self.lock();
+        state.is_rough = rough;
+        state.cuts.clear();
+    }
+
+    pub(crate) fn set_secrets(&self, secrets: Vec<Arc<str>>) {
+        self.lock().secrets = secrets;
+    }
+
+    pub(crate) fn has_secrets(&self) -> bool {
+        !self.lock().secrets.is_empty()
+    }
+
+    /// Fails the run if a text has a secret. Returns the text without it.
+    pub(crate) fn without_secrets(&self, mut text: String, place: &str) -> String {
+        let found: Vec<Arc<str>> =
+            self.lock().secrets.iter().filter(|secret| text.contains(&***secret)).cloned().collect();
+        if found.is_empty() {
+            return text;
+        }
+        for secret in found {
+            text = text.replace(&*secret, "[a secret]");
+        }
+        self.fail("no secret leaves", format!("{place}: {text}"));
+        text
     }
 
     pub(crate) fn add_process(&self, process: ProcessId, name: &str) {
@@ -138,18 +207,50 @@ impl World {
 
     /// Adds a line to the timeline.
     pub(crate) fn trace(&self, incarnation: Option<Incarnation>, what: impl Into<String>) {
-        let now = self.executor.now();
+        let what = self.without_secrets(what.into(), "in the timeline");
+        let (at, step, is_marked) = (self.executor.now(), self.executor.steps(), self.decide(Decisions::take_mark));
         let mut state = self.lock();
-        let process = incarnation.map_or_else(|| "cluster".to_owned(), |incarnation| state.name_of(incarnation));
-        state.trace.push(now, &process, what.into());
+        if is_marked {
+            state.fingerprint = Fingerprint { step, hash: state.trace.hash() };
+        }
+        let line = state.line(at, step, incarnation, what);
+        state.trace.push(line);
     }
 
-    /// Adds a line to the timeline that does not decide whether two runs are equal.
+    /// Adds a line to the timeline that does not decide whether two runs are equal. It has no secret.
     pub(crate) fn note(&self, incarnation: Incarnation, what: String) {
-        let now = self.executor.now();
+        let (at, step) = (self.executor.now(), self.executor.steps());
         let mut state = self.lock();
-        let process = state.name_of(incarnation);
-        state.trace.note(now, &process, what);
+        let line = state.line(at, step, Some(incarnation), what);
+        state.trace.note(line);
+    }
+
+    /// Keeps what is needed to look at the run step by step.
+    pub(crate) fn start_recording(&self) {
+        self.lock().recording = Some(Recording::default());
+    }
+
+    /// Returns whether the run is recorded.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.lock().recording.is_some()
+    }
+
+    /// Records a request of a process, and what goes wrong with it.
+    pub(crate) fn record_request(&self, process: ProcessId, subject: &Subject, fault: Option<&RequestFault>) {
+        let mut state = self.lock();
+        let Some(name) = state.names.get(&process).cloned() else { return };
+        if let Some(recording) = &mut state.recording {
+            recording.requests.add(&name, subject, fault);
+        }
+    }
+
+    /// Adds to the recording, if there is one, with the number of the latest line.
+    pub(crate) fn record(&self, add: impl FnOnce(&mut Recording, usize)) {
+        let mut state = self.lock();
+        let line = state.trace.lines().len().saturating_sub(1);
+        if let Some(recording) = &mut state.recording {
+            add(recording, line);
+        }
     }
 
     /// Notes a broken invariant. The first one counts.
@@ -162,9 +263,37 @@ impl World {
         self.failed.send_replace(true);
     }
 
-    /// Counts an injected fault.
-    pub(crate) fn count(&self, fault: Fault) {
-        *self.lock().counts.entry(fault).or_default() += 1;
+    /// Counts a fault of a request.
+    pub(crate) fn count(&self, fault: Fault, phase: ClientPhase) {
+        let mut state = self.lock();
+        *state.counts.entry(fault).or_default() += 1;
+        state.coverage.add(fault, phase);
+    }
+
+    /// Counts a fault of a process, or of the server, in each phase that it meets.
+    pub(crate) fn count_incident(&self, fault: Fault, process: Option<ProcessId>) {
+        let mut state = self.lock();
+        *state.counts.entry(fault).or_default() += 1;
+        let met = state.in_flight.keys().filter(|(of, _)| process.is_none_or(|process| process == *of));
+        let mut phases: BTreeSet<ClientPhase> = met.map(|(_, phase)| *phase).collect();
+        if phases.is_empty() {
+            phases.insert(ClientPhase::Waiting);
+        }
+        phases.into_iter().for_each(|phase| state.coverage.add(fault, phase));
+    }
+
+    /// Notes that a process waits for a response, or for the next event of a watch.
+    pub(crate) fn set_in_flight(&self, process: ProcessId, phase: ClientPhase) {
+        *self.lock().in_flight.entry((process, phase)).or_default() += 1;
+    }
+
+    /// Notes that it no longer does.
+    pub(crate) fn unset_in_flight(&self, process: ProcessId, phase: ClientPhase) {
+        let mut state = self.lock();
+        if let Some(count) = state.in_flight.get_mut(&(process, phase)) {
+            *count = count.saturating_sub(1);
+        }
+        state.in_flight.retain(|_, count| *count > 0);
     }
 
     /// Draws whether a request fails, and how.
@@ -177,12 +306,37 @@ impl World {
             let enabled = state.faults.enabled.iter().copied();
             (enabled.filter(|fault| fault.is_of_request(class)).collect(), state.faults.request_rate)
         };
-        // Watches are few, and most that can go wrong goes wrong with them.
-        let is_watch = class == RequestClass::Watch;
-        let rate = if is_watch { rate.saturating_mul(4).clamp(100_000, 800_000) } else { rate };
+        // Watches and relists are few, and most that can go wrong goes wrong with them.
+        let is_rare = class.is_watch() || class == RequestClass::List { names_version: true };
+        let rate = if is_rare { rate.saturating_mul(4).clamp(100_000, 800_000) } else { rate };
         let bound = u32::try_from(candidates.len()).unwrap_or_default() + 1;
         let choice = self.decide(|decisions| decisions.rarely(Stream::Fault, bound, rate));
         candidates.get((choice as usize).checked_sub(1)?).copied()
+    }
+
+    /// Draws whether a handler or a reconciler panics.
+    pub(crate) fn draw_panic(&self) -> bool {
+        let is_possible = {
+            let state = self.lock();
+            state.is_rough && state.faults.enabled.contains(&Fault::Panics)
+        };
+        is_possible && self.decide(|decisions| decisions.rarely(Stream::Fault, 2, PANIC_RATE)) > 0
+    }
+
+    /// Holds the responses to a process back for some time, and then cuts it off from the server.
+    pub(crate) fn cut_off(&self, process: ProcessId, late: Duration, cut: Duration) {
+        let start = Instant::now() + late;
+        self.lock().cuts.insert(process, (start, start + cut));
+    }
+
+    /// Returns the state of the connection between a process and the server.
+    pub(crate) fn link(&self, process: ProcessId) -> Link {
+        let now = Instant::now();
+        match self.lock().cuts.get(&process) {
+            Some((start, _)) if now < *start => Link::Late(*start - now),
+            Some((_, end)) if now < *end => Link::Cut(*end - now),
+            _ => Link::Whole,
+        }
     }
 
     /// Draws how long a message takes: usually a few milliseconds, rarely seconds.
@@ -204,18 +358,12 @@ impl World {
         let mut state = self.lock();
         state.requests += 1;
         let collection = written?;
+        state.too_large.remove(collection);
         if !state.collections.contains(collection) {
             state.collections.insert(collection.to_owned());
         }
         if process == ProcessId::HARNESS {
             return None;
-        }
-        if state.counts_writes_as_unrest && !is_heartbeat(collection) {
-            let name = state.names.get(&process).map_or("?", |name| name);
-            let line = format!("{name} writes to {collection}");
-            if state.unrest.len() < 10 {
-                state.unrest.push(line);
-            }
         }
         let writes = state.writes.entry(process).or_default();
         *writes += 1;
@@ -227,9 +375,42 @@ impl World {
         Some(number)
     }
 
+    /// Has lists of a collection that name this resource version or a newer one refused, until the next write.
+    pub(crate) fn refuse_version(&self, collection: &str, version: u64) {
+        self.lock().too_large.insert(collection.to_owned(), version);
+    }
+
+    /// Returns whether a list of a collection that names this resource version is refused.
+    pub(crate) fn is_too_large(&self, collection: &str, version: u64) -> bool {
+        self.lock().too_large.get(collection).is_some_and(|refused| *refused <= version)
+    }
+
+    pub(crate) fn set_replicas(&self, replicas: Option<Replicas>) {
+        self.lock().replicas = replicas;
+    }
+
+    pub(crate) fn replicas(&self) -> Option<Replicas> {
+        self.lock().replicas
+    }
+
     /// Counts writes of processes from now on: the cluster should be stable.
     pub(crate) fn expect_no_writes(&self) {
         self.lock().counts_writes_as_unrest = true;
+    }
+
+    /// Returns whether a write of a process would show that the cluster is not stable.
+    pub(crate) fn counts_as_unrest(&self, process: ProcessId, collection: &str) -> bool {
+        process != ProcessId::HARNESS && self.lock().counts_writes_as_unrest && !is_heartbeat(collection)
+    }
+
+    /// Notes a write while the cluster should be stable.
+    pub(crate) fn note_unrest(&self, process: ProcessId, collection: &str) {
+        let mut state = self.lock();
+        let name = state.names.get(&process).map_or("?", |name| name);
+        let line = format!("{name} writes to {collection}");
+        if state.unrest.len() < 10 {
+            state.unrest.push(line);
+        }
     }
 
     pub(crate) fn unrest(&self) -> Vec<String> {
@@ -283,20 +464,33 @@ impl World {
 
     /// Ends the run: returns what it has recorded.
     pub(crate) fn finish(&self) -> FinishedWorld {
-        let (tape, draws) = self.decide(|decisions| (decisions.taken().clone(), decisions.count(Stream::Workload)));
+        let step = self.executor.steps();
+        let (tape, draws, is_marked) = self
+            .decide(|decisions| (decisions.taken().clone(), decisions.count(Stream::Workload), decisions.take_mark()));
         let mut state = self.lock();
+        if is_marked {
+            state.fingerprint = Fingerprint { step, hash: state.trace.hash() };
+        }
         FinishedWorld {
             trace: std::mem::take(&mut state.trace),
             failure: state.failure.take(),
             counts: std::mem::take(&mut state.counts),
+            coverage: std::mem::take(&mut state.coverage),
             requests: state.requests,
             tape,
+            fingerprint: state.fingerprint,
+            recording: state.recording.take(),
             has_random_workload: draws > 0,
         }
     }
 }
 
 impl WorldState {
+    fn line(&self, at: Duration, step: u64, incarnation: Option<Incarnation>, what: String) -> TraceLine {
+        let process = incarnation.map_or_else(|| "cluster".to_owned(), |incarnation| self.name_of(incarnation));
+        TraceLine { at, step, process, life: incarnation.map_or(1, |incarnation| incarnation.number), what }
+    }
+
     fn name_of(&self, Incarnation { process, number }: Incarnation) -> String {
         match (self.names.get(&process), number) {
             (None, _) => "workload".to_owned(),
@@ -311,8 +505,11 @@ pub(crate) struct FinishedWorld {
     pub(crate) trace: Trace,
     pub(crate) failure: Option<Failure>,
     pub(crate) counts: BTreeMap<Fault, u64>,
+    pub(crate) coverage: Coverage,
     pub(crate) requests: u64,
     pub(crate) tape: crate::decisions::Tape,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) recording: Option<Recording>,
     pub(crate) has_random_workload: bool,
 }
 
@@ -343,12 +540,48 @@ impl Env for SimEnv {
     }
 }
 
+/// The server of a cluster, which may be replaced by one from a backup.
+pub(crate) struct RunningServer(Mutex<(ApiServer, InProcess)>);
+
+impl RunningServer {
+    pub(crate) fn new(server: ApiServer) -> Self {
+        let service = server.service();
+        RunningServer(Mutex::new((server, service)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (ApiServer, InProcess)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn service(&self) -> InProcess {
+        self.lock().1.clone()
+    }
+
+    pub(crate) fn faults(&self) -> Faults {
+        self.lock().0.faults().clone()
+    }
+
+    /// Returns the content of the server.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.lock().0.snapshot()
+    }
+
+    /// Stops the server and has another one in its place. All watches end.
+    pub(crate) fn replace(&self, server: ApiServer) {
+        let service = server.service();
+        let stopped = std::mem::replace(&mut *self.lock(), (server, service));
+        drop(stopped);
+    }
+}
+
 /// A server, and the world that it is in.
 #[derive(Clone)]
 pub(crate) struct Cluster {
     pub(crate) world: Arc<World>,
-    pub(crate) service: InProcess,
-    pub(crate) faults: evenkeel_apiserver::Faults,
+    /// `None` in a scenario without a server.
+    pub(crate) server: Option<Arc<RunningServer>>,
+    /// Whose requests these are, for fault rules that tell processes apart.
+    pub(crate) user: Option<User>,
     /// Checked after every write.
     pub(crate) always: Arc<[(Arc<str>, Check)]>,
     /// The revision of the server when the processes start.
@@ -356,12 +589,44 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Checks the invariants that always hold.
+    /// Returns the service of the server that runs now.
+    pub(crate) fn service(&self) -> Option<InProcess> {
+        let service = self.server.as_ref()?.service();
+        Some(match &self.user {
+            Some(user) => service.acting_as(user.clone()),
+            None => service,
+        })
+    }
+
+    /// Has reads that tolerate staleness, and watches, stay at a revision, or follow again.
+    pub(crate) fn freeze_replica(&self, revision: Option<u64>) {
+        if let Some(server) = &self.server {
+            server.faults().freeze_replica(revision);
+        }
+    }
+
+    /// Starts the history of the server anew, as its restart does.
+    pub(crate) fn reset_history(&self) {
+        if let Some(server) = &self.server {
+            server.faults().reset_history();
+        }
+    }
+
+    /// Records the objects, if the run is recorded.
+    pub(crate) async fn record(&self) {
+        if self.world.is_recorded() {
+            let state = ClusterState::read(self).await;
+            self.world.record(|recording, line| recording.observe(line, &state));
+        }
+    }
+
+    /// Checks the invariants that always hold, and records what a write has changed.
     pub(crate) async fn check_always(&self) {
-        if self.always.is_empty() {
+        if self.always.is_empty() && !self.world.is_recorded() {
             return;
         }
         let state = ClusterState::read(self).await;
+        self.world.record(|recording, line| recording.observe(line, &state));
         for (name, check) in self.always.iter() {
             if let Err(message) = check(&state) {
                 self.world.fail(name, message);

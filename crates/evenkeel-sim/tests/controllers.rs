@@ -8,6 +8,8 @@ use evenkeel::prelude::*;
 use evenkeel_sim::{ClusterState, Process, Scenario, TraceLine, Workload};
 use serde_json::json;
 
+const RESYNC: Duration = Duration::from_secs(5 * 60);
+
 type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
 /// Creates a Secret for every ConfigMap: the usual controller with one child.
@@ -27,7 +29,8 @@ async fn mirror(map: Obj<ConfigMap>, ctx: Context) -> Result<Next, ReconcileErro
 }
 
 async fn run_mirror(process: Process) -> Outcome {
-    let controller = Controller::<ConfigMap>::new(process.client()).owns::<Secret>().concurrency(2);
+    // A Secret that was created and deleted while the watch was silent is in no event: only a resync shows that it is missing.
+    let controller = Controller::<ConfigMap>::new(process.client()).owns::<Secret>().concurrency(2).resync(RESYNC);
     Ok(controller.run(process.shutdown(), mirror).await?)
 }
 

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use super::Outcome;
 
 /// Creates, changes, deletes and creates again a few objects, some of which leave the selection.
-async fn churn(workload: Workload) -> Outcome {
+pub(super) async fn churn(workload: Workload) -> Outcome {
     let maps = workload.client().core_v1().config_maps("default");
     for round in 0..40 {
         let name = format!("map-{}", workload.choose(5));

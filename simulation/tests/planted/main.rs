@@ -4,6 +4,7 @@
 //! RUSTFLAGS="--cfg planted" cargo test --profile simulation -p evenkeel-simulation --test planted --target-dir target/planted
 //! ```
 #![cfg(planted)]
+#![allow(clippy::print_stdout, reason = "shows in which run a defect was found")]
 
 mod client;
 mod controllers;

@@ -58,6 +58,12 @@ impl Framing {
         }
     }
 
+    /// Returns whether a frame is the bookmark that ends the initial events.
+    pub(crate) fn is_initial_end(self, frame: &[u8]) -> bool {
+        const ANNOTATION: &[u8] = b"k8s.io/initial-events-end";
+        self.is_bookmark(frame) && frame.windows(ANNOTATION.len()).any(|part| part == ANNOTATION)
+    }
+
     /// Encodes an ERROR event.
     pub(crate) fn error(self, status: &Status) -> Bytes {
         // A Status consists of strings and numbers, so encoding cannot fail.

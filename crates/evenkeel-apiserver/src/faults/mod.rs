@@ -122,6 +122,8 @@ pub(crate) struct Plan {
     pub(crate) outcome: RequestOutcome,
     pub(crate) reset_after: Option<u64>,
     pub(crate) watch: Vec<WatchAction>,
+    /// The object that the list of the response misses.
+    pub(crate) omit_item: Option<u64>,
     /// The newest rule that was considered.
     pub(crate) seen: u64,
 }
@@ -139,6 +141,7 @@ impl Plan {
                 self.outcome = RequestOutcome::Respond(Box::new(stages::expired()))
             }
             Action::Watch(action) => self.watch.push(action.clone()),
+            Action::OmitItem { item } => self.omit_item = Some(*item),
             Action::Status(status) => self.outcome = RequestOutcome::Respond(status.clone()),
             Action::Drop => self.outcome = RequestOutcome::Drop,
             Action::Hang => self.outcome = RequestOutcome::Hang,
@@ -223,7 +226,8 @@ impl Faults {
     /// | `duplicate-event`, `skip-event`, `unknown-event`, `wrong-kind` | `event` (0) |
     /// | `reorder-events` | `first` (0), `second` (1) |
     /// | `expire` | `event` (0), `as` (`event` or `http`) |
-    /// | `bookmarks-only`, `no-bookmarks` | |
+    /// | `omit-item` | `item` (0) |
+    /// | `bookmarks-only`, `no-bookmarks`, `early-initial-end` | |
     /// | `stall` | `event` (0), `ms` |
     /// | `error-event` | `event` (0), `code`, `retry-after`, `reason`, `message` |
     ///

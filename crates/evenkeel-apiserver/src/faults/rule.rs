@@ -39,6 +39,11 @@ pub enum Action {
         /// The number of revisions.
         revisions: u64,
     },
+    /// Handles the request, and omits one object of the list that it returns. *Illegal.*
+    OmitItem {
+        /// The object, counted from 0. Nothing is omitted from a shorter list.
+        item: u64,
+    },
     /// Empties the history and ends all watches before handling the request, as a restart of the server would.
     ResetHistory,
     /// Injects a fault into the stream of a watch.
@@ -118,6 +123,8 @@ pub enum WatchAction {
     BookmarkOnly,
     /// Withholds bookmarks, including the one that ends the initial events.
     NoBookmarks,
+    /// Sends the bookmark that ends the initial events before the last of them. *Illegal.*
+    EarlyInitialEnd,
     /// Pauses the stream before an event.
     StallFor {
         /// The event.
@@ -305,6 +312,7 @@ impl Action {
             Action::Refuse => "refuse",
             Action::Compact => "compact",
             Action::LagReplica { .. } => "lag-replica",
+            Action::OmitItem { .. } => "omit-item",
             Action::ResetHistory => "reset-history",
             Action::Watch(action) => match action {
                 WatchAction::CloseAfterEvents(_) => "drop-watch",
@@ -320,6 +328,7 @@ impl Action {
                 WatchAction::Expire { .. } => "expire",
                 WatchAction::BookmarkOnly => "bookmarks-only",
                 WatchAction::NoBookmarks => "no-bookmarks",
+                WatchAction::EarlyInitialEnd => "early-initial-end",
                 WatchAction::StallFor { .. } => "stall",
                 WatchAction::ErrorEvent { .. } => "error-event",
                 WatchAction::UnknownEventType { .. } => "unknown-event",

@@ -63,6 +63,7 @@ pub(super) const ACTIONS: &[&str] = &[
     "compact",
     "lag-replica",
     "reset-history",
+    "omit-item",
     "drop-watch",
     "drop-watch-bytes",
     "cut-frame",
@@ -76,6 +77,7 @@ pub(super) const ACTIONS: &[&str] = &[
     "expire",
     "bookmarks-only",
     "no-bookmarks",
+    "early-initial-end",
     "stall",
     "error-event",
     "unknown-event",
@@ -137,6 +139,7 @@ fn action_of(pairs: &mut Pairs<'_>) -> Result<Action, FaultSpecError> {
         "compact" => Action::Compact,
         "lag-replica" => Action::LagReplica { revisions: pairs.needed("revisions")? },
         "reset-history" => Action::ResetHistory,
+        "omit-item" => Action::OmitItem { item: pairs.number("item")?.unwrap_or(0) },
         _ => Action::Watch(watch_action_of(pairs)?),
     })
 }
@@ -172,6 +175,7 @@ fn watch_action_of(pairs: &mut Pairs<'_>) -> Result<WatchAction, FaultSpecError>
         },
         "bookmarks-only" => WatchAction::BookmarkOnly,
         "no-bookmarks" => WatchAction::NoBookmarks,
+        "early-initial-end" => WatchAction::EarlyInitialEnd,
         "stall" => {
             WatchAction::StallFor { event: pairs.event()?, duration: Duration::from_millis(pairs.needed("ms")?) }
         }

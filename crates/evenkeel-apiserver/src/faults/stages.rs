@@ -176,6 +176,15 @@ impl Stage {
                 }
             }
             WatchAction::NoBookmarks if framing.is_bookmark(&frame) => {}
+            WatchAction::EarlyInitialEnd if framing.is_initial_end(&frame) => {
+                self.withheld = true;
+                out.push(FaultOutput::Send(frame));
+                out.extend(self.held.drain(..).map(FaultOutput::Send));
+            }
+            WatchAction::EarlyInitialEnd if !self.withheld => {
+                out.extend(self.held.drain(..).map(FaultOutput::Send));
+                self.held.push(frame);
+            }
             WatchAction::StallFor { event, duration } if index == *event => {
                 out.push(FaultOutput::Pause(*duration));
                 out.push(FaultOutput::Send(frame));

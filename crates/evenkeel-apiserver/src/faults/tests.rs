@@ -146,6 +146,14 @@ fn flt_4_no_bookmarks() {
 }
 
 #[test]
+fn flt_4_f_38_early_initial_end() {
+    const END: &str = "{\"type\":\"BOOKMARK\",\"object\":{\"k8s.io/initial-events-end\":\"true\"}}\n";
+    assert_eq!(one(WatchAction::EarlyInitialEnd, &[A, B, END, C, MARK]), [A, END, B, C, MARK, "$"]);
+    assert_eq!(one(WatchAction::EarlyInitialEnd, &[END, C]), [END, C, "$"]);
+    assert_eq!(one(WatchAction::EarlyInitialEnd, &[A]), [A, "$"], "what is held is not lost");
+}
+
+#[test]
 fn flt_4_stall() {
     let stall = WatchAction::StallFor { event: 1, duration: Duration::from_millis(250) };
     assert_eq!(one(stall, &[A, B]), [A, "~250", B, "$"]);

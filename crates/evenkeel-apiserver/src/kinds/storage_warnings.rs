@@ -37,7 +37,7 @@ pub(super) fn claim(claim: &Value) -> Vec<String> {
 pub(super) fn claim_spec(warnings: &mut Vec<String>, spec: &Value, path: &str) {
     for kind in ["requests", "limits"] {
         let value = at(spec, &["resources", kind, "storage"]);
-        fractional(warnings, value, &format!("{path}.resources.{kind}[storage]"));
+        fractional(warnings, value, format!("{path}.resources.{kind}[storage]"));
     }
 }
 

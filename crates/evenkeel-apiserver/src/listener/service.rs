@@ -237,7 +237,7 @@ impl InProcess {
             headers: parts.headers,
             body,
             user,
-            state: RequestState::default(),
+            state: RequestState::omitting(plan.omit_item),
         });
         let is_watch = subject.as_ref().is_some_and(Subject::is_watch);
         // A watch reads the history at its own pace, and ends if it falls behind: its frames are not metered.

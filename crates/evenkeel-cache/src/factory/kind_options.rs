@@ -119,6 +119,7 @@ impl InformerSettings {
             on_error: self.on_error.or_else(|| defaults.on_error.clone()),
             pack: self.pack.or(defaults.pack),
             watch_list: self.watch_list.or(defaults.watch_list),
+            consistent_restart: self.consistent_restart.or(defaults.consistent_restart),
             page_size: self.page_size.or(defaults.page_size),
             backoff: self.backoff.or(defaults.backoff),
             max_list_objects: self.max_list_objects.or(defaults.max_list_objects),

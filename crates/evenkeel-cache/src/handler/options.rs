@@ -38,7 +38,7 @@ pub enum Delivery {
     ///
     /// - Changes in between are folded.
     /// - An object that was added and deleted in between is not delivered.
-    /// - An object that was deleted and created again is an update from its last state, perhaps to another uid.
+    /// - An object that was deleted and created again is an update from the final state of its deletion, perhaps to another uid.
     /// - The delete of an object that the handler received is never lost.
     /// - The queue is bounded by the number of existing objects and of those delivered before.
     Latest,

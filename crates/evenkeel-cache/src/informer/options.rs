@@ -75,6 +75,7 @@ pub(crate) struct InformerSettings {
     pub(crate) on_error: Option<ErrorHandler>,
     pub(crate) pack: Option<bool>,
     pub(crate) watch_list: Option<bool>,
+    pub(crate) consistent_restart: Option<bool>,
     pub(crate) page_size: Option<u32>,
     pub(crate) backoff: Option<Backoff>,
     pub(crate) max_list_objects: Option<usize>,
@@ -152,6 +153,14 @@ impl<K: 'static, S> InformerOptions<K, S> {
         self
     }
 
+    /// Sets whether the first list is of the newest state. Default: no. A list may then come from the cache of a server that is behind,
+    /// so that after a restart a program may read states that are older than those that it read before. A WatchList, the default
+    /// where the server supports it, is of the newest state in any case.
+    pub fn consistent_restart(mut self, consistent: bool) -> Self {
+        self.settings.consistent_restart = Some(consistent);
+        self
+    }
+
     /// Sets the number of objects per page of a list. Default: as in client-go.
     pub fn page_size(mut self, objects: u32) -> Self {
         self.settings.page_size = Some(objects);
@@ -213,6 +222,9 @@ impl InformerSettings {
         }
         if let Some(watch_list) = self.watch_list {
             reflector = reflector.watch_list(watch_list);
+        }
+        if let Some(consistent) = self.consistent_restart {
+            reflector = reflector.consistent_restart(consistent);
         }
         if let Some(objects) = self.page_size {
             reflector = reflector.page_size(objects);

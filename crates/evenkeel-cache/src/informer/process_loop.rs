@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
+use evenkeel_base::planted::{Defect, is_planted};
 use evenkeel_core::{ObjectKey, ResourceVersion};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -98,6 +99,9 @@ impl ProcessLoop {
         if self.queue.is_empty() {
             // A list without objects may leave nothing to apply.
             self.update_synced();
+            return;
+        }
+        if is_planted(Defect::SlowHandlerBlocks) && self.shared.processor().is_any_behind() {
             return;
         }
         while let Some(mut batch) = self.queue.pop(BATCH_LIMIT) {

@@ -144,6 +144,11 @@ impl Processor {
         }
     }
 
+    /// Returns whether a listener has more than one pending notification.
+    pub(super) fn is_any_behind(&self) -> bool {
+        self.entries.iter().any(|entry| entry.listener.lag().pending > 1)
+    }
+
     /// Updates the lag metrics of all listeners.
     pub(super) fn measure(&self, now: Instant) {
         self.entries.iter().for_each(|entry| entry.listener.measure_now(now));

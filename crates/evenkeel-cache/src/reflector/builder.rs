@@ -41,6 +41,7 @@ impl ReflectorBuilder {
             resync_period: Duration::ZERO,
             page_size: 0,
             watch_list: true,
+            consistent_restart: false,
             min_watch_timeout: MIN_WATCH_TIMEOUT,
             backoff: Backoff::default(),
             internal_error_retry: Duration::ZERO,
@@ -100,6 +101,16 @@ impl ReflectorBuilder {
     /// [support](ListerWatcher::supports_watch_list) it.
     pub fn watch_list(mut self, watch_list: bool) -> Self {
         self.settings.watch_list = watch_list;
+        self
+    }
+
+    /// Sets whether the first list is of the newest state. The default is false: a list may come from the cache of a server that is
+    /// behind, so that after a restart a program may read states that are older than those that it read before. A WatchList is of the
+    /// newest state in any case.
+    ///
+    /// The server reads such a list from its storage, in pages.
+    pub fn consistent_restart(mut self, consistent: bool) -> Self {
+        self.settings.consistent_restart = consistent;
         self
     }
 

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use evenkeel_base::planted::{Defect, is_planted};
 use evenkeel_core::ResourceInfo;
 use evenkeel_core::pack::Packer;
 
@@ -88,6 +89,14 @@ impl Ingest {
         let known = sink.known(object.key());
         match known {
             Some(known) if known.is_same_state_as(&object) => Ok(Ingested::accepted(known)),
+            Some(_) if is_planted(Defect::TransformOnAddOnly) => {
+                Ok(Ingested::accepted(self.detach(object, Some(sink))))
+            }
+            Some(known)
+                if is_planted(Defect::VersionsAsText) && known.resource_version() >= object.resource_version() =>
+            {
+                Ok(Ingested::accepted(known))
+            }
             known => {
                 let mut ingested = self.object(object, Some(sink))?;
                 ingested.accepted = ingested.accepted.or(known);
@@ -103,6 +112,9 @@ impl Ingest {
     pub(super) fn delta(&mut self, delta: Delta, sink: &dyn DeltaSink) -> Result<Ingested<Delta>, ReflectorError> {
         let (object, rebuild): (Object, fn(Object) -> Delta) = match delta {
             Delta::Added(object) => (object, Delta::Added),
+            Delta::Updated(object) if is_planted(Defect::TransformOnAddOnly) => {
+                return Ok(Ingested::accepted(Delta::Updated(self.detach(object, Some(sink)))));
+            }
             Delta::Updated(object) => (object, Delta::Updated),
             Delta::Deleted(Deleted::Observed(object)) => {
                 let key = self.transform.is_some().then(|| object.key().clone());

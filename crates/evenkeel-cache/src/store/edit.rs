@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use evenkeel_base::planted::{Defect, is_planted};
 use evenkeel_core::{ResourceVersion, Untyped};
 
 use super::index::Index;
@@ -206,7 +207,8 @@ impl Edit<'_> {
             [one] => Held::One(*one),
             all => Held::Many(all.into()),
         };
-        for (id, place) in before.iter().filter(|(id, _)| !now.iter().any(|(own, _)| own == id)) {
+        let is_left = cell.is_some() && is_planted(Defect::IndexEntryLeft);
+        for (id, place) in before.iter().filter(|(id, _)| !is_left && !now.iter().any(|(own, _)| own == id)) {
             self.leave(index, *id, *place);
         }
         now.clear();

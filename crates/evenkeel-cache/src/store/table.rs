@@ -18,6 +18,7 @@ use std::hint::black_box;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
+use evenkeel_base::planted::{Defect, is_planted};
 use evenkeel_core::{ObjectKey, ResourceVersion, Untyped};
 
 use super::edit::{Edit, WriterState};
@@ -264,7 +265,9 @@ impl Table {
             edit.state.totals.commits += 1;
             notifications.commit = edit.state.totals.commits;
             for object in &survey.missing {
-                if let Some(object) = edit.remove(object.key().as_bytes()) {
+                if let Some(object) = edit.remove(object.key().as_bytes())
+                    && !is_planted(Defect::RelistWithoutDeletes)
+                {
                     let deleted = Deleted::Missed { key: object.key().clone(), last_known: Some(object) };
                     notifications.events.push(Event::Delete(deleted));
                 }

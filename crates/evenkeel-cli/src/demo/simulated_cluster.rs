@@ -184,4 +184,6 @@ impl Rollout {
 }
 
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use evenkeel_base::planted::{Defect, is_planted};
 use evenkeel_core::Obj;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -131,7 +132,7 @@ where
     let name = name_of(initial)?;
     let mut conflicts = ConflictBackoff::new();
     loop {
-        match attempt(api, &name, initial, &mut mutate).await {
+        match attempt(api, &name, initial, conflicts.has_waited(), &mut mutate).await {
             Ok(done) => return Ok(done),
             Err(failure) => conflicts.wait_after(failure).await?,
         }
@@ -161,6 +162,11 @@ impl ConflictBackoff {
         ConflictBackoff { backoff: DEFAULT_RETRY, previous: None }
     }
 
+    /// Returns whether this is not the first attempt.
+    fn has_waited(&self) -> bool {
+        self.previous.is_some()
+    }
+
     /// Waits before the next attempt, or returns the error if there is none.
     pub(super) async fn wait_after(&mut self, failure: AttemptError) -> Result<(), Error> {
         let AttemptError { error, raced } = failure;
@@ -186,6 +192,7 @@ async fn attempt<K, S, M>(
     api: &Api<K, S>,
     name: &str,
     initial: &K,
+    is_retry: bool,
     mutate: impl FnOnce(&mut K) -> M,
 ) -> Result<CreateOrUpdate<K>, AttemptError>
 where
@@ -204,7 +211,10 @@ where
             let raced = error.is_already_exists() || error.is_conflict();
             AttemptError { error, raced }
         }),
-        PlannedWrite::Update { wanted, difference } => {
+        PlannedWrite::Update { mut wanted, difference } => {
+            if is_retry && is_planted(Defect::RetriedPutUnconditional) {
+                remove_version(&mut wanted);
+            }
             let updated = api.replace(name, &wanted).await.map_err(|error| {
                 let raced = error.is_conflict() || error.is_not_found();
                 AttemptError { error, raced }
@@ -217,6 +227,11 @@ where
             Ok(CreateOrUpdate::Unchanged(object))
         }
     }
+}
+
+/// Makes an update of an object unconditional.
+fn remove_version(object: &mut Value) {
+    object.get_mut("metadata").and_then(Value::as_object_mut).map(|metadata| metadata.remove("resourceVersion"));
 }
 
 /// The write to make.

@@ -24,6 +24,8 @@ mod tests;
 pub(crate) use credentials::Credentials;
 pub use error::{CredentialError, CredentialProblem};
 pub(crate) use exec::ExecCredentials;
+#[cfg(feature = "internals")]
+pub(crate) use exec::internals as exec_internals;
 pub use exec::{ExecApiVersion, ExecPlugin, ExecPolicy, ExecProblem, InteractiveMode};
 pub use front_proxy::{AuthProxy, AuthProxyLayer};
 pub(crate) use mask::is_secret;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use evenkeel_base::planted::{Defect, is_planted};
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, Method, StatusCode};
 
@@ -70,7 +71,7 @@ impl Retries {
             max_retry_after: config.max_retry_after,
             max_elapsed: config.max_elapsed,
             mode,
-            safe: *method == Method::GET,
+            safe: *method == Method::GET || *method == Method::POST && is_planted(Defect::PostRepeated),
             replayable,
             reauthorize: replayable && config.max_retries > 0,
             renegotiate: replayable && config.max_retries > 0,
@@ -111,6 +112,9 @@ impl Retries {
             AttemptOutcome::Responded(status, retry_after) => {
                 let busy = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
                 let wait = retry_after.filter(|_| busy)?.min(self.max_retry_after);
+                if is_planted(Defect::RetryAfterIgnored) {
+                    return Some(Duration::ZERO);
+                }
                 let extra = wait.as_secs_f64() * JITTER * random.clamp(0.0, 1.0);
                 let extra = Duration::try_from_secs_f64(extra).unwrap_or(Duration::MAX);
                 Some(wait.saturating_add(extra).min(self.max_retry_after))

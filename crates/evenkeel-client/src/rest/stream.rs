@@ -5,6 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
+#[cfg(planted)]
+use evenkeel_base::planted::{Defect, is_planted};
 use evenkeel_core::codec::WatchDecoder;
 use evenkeel_core::{StreamError, WatchEvent};
 use futures_core::{FusedStream, Stream};
@@ -132,6 +134,14 @@ impl<K> Stream for WatchStream<K> {
                     }
                 }
                 Some(Err(error)) => this.finish(WatchEnd::of(TransportError::from_any(error, HOST))),
+                #[cfg(planted)]
+                None if is_planted(Defect::TruncatedFrameReceived) => {
+                    let version = decoder.partial_version();
+                    this.finish(WatchEnd::Closed);
+                    let received =
+                        |resource_version| WatchEvent::Bookmark { resource_version, initial_events_end: false };
+                    return Poll::Ready(version.map(|version| Ok(received(version))));
+                }
                 None => this.closed(),
             }
         }

@@ -13,6 +13,8 @@ use crate::error::{DecodeError, StreamError};
 use crate::obj::{Obj, Untyped};
 use crate::resource::ResourceInfo;
 use crate::stream::WatchEvent;
+#[cfg(planted)]
+use crate::version::ResourceVersion;
 
 impl WatchEvent<Untyped> {
     pub(super) fn of(event: WatchEventType, info: &Arc<ResourceInfo>, object: ParsedObject) -> Self {
@@ -96,6 +98,15 @@ impl<K> WatchDecoder<K> {
             WatchFormat::Protobuf(watch) => watch.next_event(&self.info)?,
         };
         Ok(event.map(WatchEvent::cast))
+    }
+
+    /// Returns the resource version that an event in progress states, as far as it has arrived. Protobuf states none.
+    #[cfg(planted)]
+    pub fn partial_version(&self) -> Option<ResourceVersion> {
+        match &self.format {
+            WatchFormat::Json(watch) => watch.partial_version(),
+            WatchFormat::Protobuf(_) => None,
+        }
     }
 
     /// Checks that the stream ended between two events. Bytes that were pushed and not returned as events count as cut off.

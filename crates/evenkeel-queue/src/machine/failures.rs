@@ -1,5 +1,7 @@
 //! Failures: which ones count, how a backoff continues, and when failures expire.
 
+use evenkeel_base::planted::{Defect, is_planted};
+
 use super::QueueMachine;
 use super::keys::{Flag, NONE, Slot};
 use super::time::Time;
@@ -118,7 +120,8 @@ impl<K: Key> QueueMachine<K> {
         } else if time < had && entry.has(Flag::Backoff) {
             entry.set(Flag::Cut);
         }
-        if time < had {
+        let is_moved = if is_planted(Defect::LaterDelayKept) { time > had } else { time < had };
+        if is_moved {
             self.waiting.remove(&mut self.keys, slot);
             self.waiting.insert(&mut self.keys, slot, time, now);
         }

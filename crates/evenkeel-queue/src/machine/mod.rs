@@ -21,6 +21,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 use std::vec::Drain;
 
+use evenkeel_base::planted::{Defect, is_planted};
 use rapidhash::quality::RandomState;
 
 use self::failures::EXPIRIES;
@@ -259,7 +260,7 @@ impl<K: Key> QueueMachine<K> {
 
     /// Returns whether the queue is over and no key is in flight.
     pub(crate) fn is_drained(&self) -> bool {
-        self.is_over() && self.processing() == 0
+        self.is_over() && (self.processing() == 0 || is_planted(Defect::DrainTooEarly))
     }
 
     pub(crate) fn is_shut_down(&self) -> bool {
@@ -332,6 +333,9 @@ impl<K: Key> QueueMachine<K> {
             }
         } else {
             self.recall(slot, now);
+        }
+        if is_planted(Defect::AddInFlightAtOnce) {
+            self.keys.entry_mut(slot).clear(Flag::Processing);
         }
         self.make_dirty(slot, priority, now);
     }
@@ -471,7 +475,13 @@ impl<K: Key> QueueMachine<K> {
     pub(crate) fn finish(&mut self, slot: Slot, run: Run, now: Time) -> (Duration, Option<K>) {
         self.advance(now);
         let entry = self.keys.get_mut(slot).filter(|entry| entry.has(Flag::Processing));
-        let Some(entry) = entry else { return (Duration::ZERO, None) };
+        let Some(entry) = entry else {
+            if is_planted(Defect::AddInFlightAtOnce) {
+                self.runs[run as usize] = None;
+                self.free_runs.push(run);
+            }
+            return (Duration::ZERO, None);
+        };
         entry.clear(Flag::Processing);
         entry.clear(Flag::Early);
         let again = if entry.has(Flag::Dirty) { self.again.remove(&slot) } else { None };
@@ -561,6 +571,9 @@ impl<K: Key> QueueMachine<K> {
             entry.set_time(since);
         }
         if entry.has(Flag::Processing) {
+            if is_planted(Defect::AddInFlightLost) {
+                return;
+            }
             entry.set(Flag::Dirty);
             self.ready.hold(priority);
             self.again.insert(slot, Again { since, priority, is_retry: false });

@@ -6,6 +6,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_base::planted::{Defect, is_planted};
 use evenkeel_cache::source::BoxFuture;
 use evenkeel_core::ObjectKey;
 use evenkeel_queue::{AddOptions, Item, WorkQueue};
@@ -117,7 +118,8 @@ impl Workers {
         };
         self.metrics.took(started.elapsed());
         let writes = context.observed_writes().close();
-        if self.settings.own_writes.is_some() && !writes.is_empty() {
+        let is_awaited = self.settings.own_writes.is_some() && !is_planted(Defect::OwnWritesNotAwaited);
+        if is_awaited && !writes.is_empty() {
             self.parked_keys.hold(item.key(), writes);
         }
         span.in_scope(|| self.conclude(item, outcome));

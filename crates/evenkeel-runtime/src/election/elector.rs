@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
+use evenkeel_base::planted::{Defect, is_planted};
 use evenkeel_base::task::scheduled;
 use evenkeel_client::Client;
 use tokio::sync::{oneshot, watch};
@@ -417,7 +418,7 @@ impl LeaderElector {
             tokio::select! {
                 biased;
                 output = &mut work_in_time => return output,
-                () = sleep_until(end) => return None,
+                () = sleep_until(end), if !is_planted(Defect::LeadsAfterLoss) => return None,
                 // The sender lives as long as the lease.
                 _ = changes.changed() => {}
             }

@@ -18,11 +18,13 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use evenkeel_base::planted::{Defect, is_planted};
 use evenkeel_base::{Backoff, jitter};
 use jiff::Timestamp;
 
 use super::config::{JITTER, Timing};
 use super::record::{Record, VersionedRecord, unlike, whole_microseconds};
+use crate::environment::time_of_day;
 
 /// The first wait after a conflict while releasing. It doubles up to the retry period.
 const CONFLICT_WAIT: Duration = Duration::from_millis(10);
@@ -469,7 +471,13 @@ impl ElectionMachine {
     }
 
     fn is_unexpired(&self, now: Instant) -> bool {
-        self.observed.as_ref().is_some_and(|observed| now < observed.at + observed.lasts)
+        let Some(observed) = &self.observed else { return false };
+        match observed.held.as_ref().and_then(|held| held.record.renew_time) {
+            Some(renewed) if is_planted(Defect::RenewTimeTrusted) => {
+                renewed.checked_add(observed.lasts).is_ok_and(|end| time_of_day() < end)
+            }
+            _ => now < observed.at + observed.lasts,
+        }
     }
 
     fn got(&mut self, now: Instant, began: Instant, answer: LockResponse) -> Option<Attempt> {
@@ -494,7 +502,9 @@ impl ElectionMachine {
                 }
             },
             ElectionPhase::Releasing { .. } => match held {
-                Some(held) if self.is_ours(&held.record) => Some(RequestPlan::Release),
+                Some(held) if self.is_ours(&held.record) || is_planted(Defect::ReleasesRivalLease) => {
+                    Some(RequestPlan::Release)
+                }
                 Some(_) => return self.done(true),
                 None => return self.done(false),
             },
@@ -562,7 +572,7 @@ impl ElectionMachine {
         match (answer, term) {
             (LockResponse::Held(held), Some(term)) => {
                 self.observe(now, Some(held));
-                let valid_until = sent + self.timing.renew_deadline;
+                let valid_until = self.term_end(sent, now);
                 self.phase = ElectionPhase::Leading { term, valid_until, announced: false };
                 self.uncertain = false;
                 Some(Attempt::Idle { until: now.max(sent + self.timing.retry_period) })
@@ -575,6 +585,12 @@ impl ElectionMachine {
         }
     }
 
+    /// Returns when a term ends whose last write was sent at this time and answered now.
+    fn term_end(&self, sent: Instant, now: Instant) -> Instant {
+        let from = if is_planted(Defect::ValidFromResponse) { now } else { sent };
+        from + self.timing.renew_deadline
+    }
+
     fn renewal_answered(
         &mut self,
         now: Instant,
@@ -583,8 +599,9 @@ impl ElectionMachine {
         plan: RequestPlan,
         answer: LockResponse,
     ) -> Option<Attempt> {
+        let end = self.term_end(sent, now);
         if let (LockResponse::Held(held), ElectionPhase::Leading { valid_until, .. }) = (&answer, &mut self.phase) {
-            *valid_until = sent + self.timing.renew_deadline;
+            *valid_until = end;
             self.observe(now, Some(held.clone()));
             return Some(Attempt::Idle { until: now.max(sent + self.timing.retry_period) });
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use evenkeel_base::page;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
@@ -22,15 +23,16 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// The files of the page: path, media type, content.
-const FILES: [(&str, &str, &str); 8] = [
+const FILES: [(&str, &str, &str); 9] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
+    ("/look.css", "text/css; charset=utf-8", page::LOOK),
     ("/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/page.js", "text/javascript; charset=utf-8", include_str!("page/page.js")),
     ("/attention.js", "text/javascript; charset=utf-8", include_str!("page/attention.js")),
     ("/picture.js", "text/javascript; charset=utf-8", include_str!("page/picture.js")),
     ("/lists.js", "text/javascript; charset=utf-8", include_str!("page/lists.js")),
-    ("/format.js", "text/javascript; charset=utf-8", include_str!("page/format.js")),
-    ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
+    ("/format.js", "text/javascript; charset=utf-8", page::FORMAT),
+    ("/icon.svg", "image/svg+xml", page::ICON),
 ];
 
 /// Handles the requests of one server.

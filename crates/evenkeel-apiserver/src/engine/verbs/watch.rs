@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use evenkeel_base::planted::{Defect, is_planted};
 use evenkeel_core::{Reason, Status};
 use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
@@ -386,7 +387,10 @@ impl WatchStream {
         let (kind, record, at) = match (before, after) {
             (None, Some(record)) => (EventType::Added, record, None),
             (Some(_), Some(record)) => (EventType::Modified, record, None),
-            (Some(record), None) => (EventType::Deleted, record, Some(event.revision)),
+            (Some(previous), None) => {
+                let new_state = event.current.clone().filter(|_| is_planted(Defect::ExitWithNewState));
+                (EventType::Deleted, new_state.unwrap_or(previous), Some(event.revision))
+            }
             (None, None) => return None,
         };
         if let Some(conversion) = &mut self.conversion {

@@ -13,6 +13,8 @@ mod backup;
 mod disk;
 mod entry;
 mod frame;
+#[cfg(feature = "internals")]
+pub(crate) mod internals;
 mod journal;
 mod log_writer;
 mod recover;

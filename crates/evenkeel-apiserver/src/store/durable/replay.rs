@@ -42,6 +42,11 @@ impl Replay {
             Entry::Object { table, key, record } => {
                 let compacted = state.compacted;
                 let table = state.tables.entry(table).or_insert_with(|| Table::new(compacted));
+                // An intact log names an object once.
+                if let Some(previous) = table.objects.get(&key).and_then(Chain::latest) {
+                    table.live -= 1;
+                    table.object_bytes -= previous.json().len();
+                }
                 table.live += 1;
                 table.object_bytes += record.json().len();
                 table.objects.insert(key, Chain::new(Version::Live(record)));

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use evenkeel_base::planted::{Defect, is_planted};
 use evenkeel_core::{ObjectKey, Untyped};
 use tokio::time::Instant;
 
@@ -90,6 +91,10 @@ impl LatestQueue {
 
     fn present(&mut self, seen: Option<Object>, object: Object, initial: bool, now: Instant) {
         if let Some(pending) = self.pending.get_mut(object.key()) {
+            let is_resync = || seen.as_ref().is_some_and(|seen| seen.is_same_state_as(&object));
+            if is_planted(Defect::ResyncWrongOld) && pending.seen.is_some() && is_resync() {
+                pending.seen = seen;
+            }
             let initial = initial || matches!(pending.now, ObjectState::Present { initial: true, .. });
             pending.now = ObjectState::Present { object, initial };
             return;

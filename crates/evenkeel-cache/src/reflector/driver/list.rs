@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use evenkeel_base::planted::{Defect, is_planted};
 use evenkeel_core::ResourceVersion;
 use tokio::task::yield_now;
 use tokio::time::Instant;
@@ -53,8 +54,12 @@ impl Driver {
                 }
                 PageOutcome::Endless(error) => (error, self.machine.list_unusable(now, (self.random)())),
             },
+            Err(ReflectorError::List(source)) if self.machine.continues_inconsistently(&source) => return,
             Err(ReflectorError::List(source)) => {
                 let next = self.machine.list_failed(&source, now, (self.random)());
+                if source.is_expired() && is_planted(Defect::ExpiredPagesKept) {
+                    return self.failed(ReflectorError::List(source), next);
+                }
                 (ReflectorError::List(source), next)
             }
             Err(error) => (error, self.machine.list_unusable(now, (self.random)())),

@@ -4,7 +4,9 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use evenkeel_core::{StreamError, Untyped, WatchEvent};
+use evenkeel_base::planted::{Defect, is_planted};
+use evenkeel_base::task::scheduled;
+use evenkeel_core::{ResourceVersion, StreamError, Untyped, WatchEvent};
 use tokio::task::yield_now;
 use tokio::time::Instant;
 
@@ -41,6 +43,11 @@ impl From<WatchAbort> for WatchOutcome {
     }
 }
 
+/// Returns whether an event is neither a bookmark nor an error.
+fn is_about_object(event: &Result<WatchEvent<Untyped>, SourceError>) -> bool {
+    matches!(event, Ok(WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted(_)))
+}
+
 impl Driver {
     /// Watches until the watch ends.
     pub(super) async fn watch(&mut self, request: WatchRequest, sink: &mut dyn DeltaSink) {
@@ -53,6 +60,9 @@ impl Driver {
         });
         if initial.is_some() {
             self.start_list();
+        }
+        if is_planted(Defect::WatchTaskLeaked) {
+            drop(tokio::spawn(scheduled(std::future::pending::<()>())));
         }
         let mut timer = Timer::default();
         let source = Arc::clone(&self.source);
@@ -132,20 +142,43 @@ impl Driver {
         context: &mut Context<'_>,
     ) -> Poll<PollOutcome> {
         let mut taken = 0;
+        let mut overtaken = Vec::new();
         let mut result = loop {
             if taken == YIELD_AFTER {
                 break Poll::Ready(PollOutcome::More);
             }
             let event = match stream.poll_next(context) {
                 Poll::Pending => break Poll::Pending,
-                Poll::Ready(None) => break Poll::Ready(PollOutcome::Ended(WatchOutcome::Closed)),
+                Poll::Ready(None) => {
+                    if let Some(partial) = initial.take_if(|_| is_planted(Defect::SyncedWithoutBookmark)) {
+                        let objects = partial.into_objects();
+                        let last = objects.last().map_or("", |object| object.resource_version());
+                        let version = ResourceVersion::new(last);
+                        if let Err(error) = self.replace(objects, &version, sink) {
+                            break Poll::Ready(PollOutcome::Ended(WatchAbort::unusable(error).into()));
+                        }
+                    }
+                    break Poll::Ready(PollOutcome::Ended(WatchOutcome::Closed));
+                }
                 Poll::Ready(Some(event)) => event,
             };
             taken += 1;
+            if is_planted(Defect::BookmarkBeforeEvents) && initial.is_none() && is_about_object(&event) {
+                overtaken.push(event);
+                continue;
+            }
             if let Err(over) = self.event(event, initial, sink) {
                 break Poll::Ready(PollOutcome::Ended(over));
             }
         };
+        if !matches!(result, Poll::Ready(PollOutcome::Ended(_))) {
+            for event in overtaken {
+                if let Err(over) = self.event(event, initial, sink) {
+                    result = Poll::Ready(PollOutcome::Ended(over));
+                    break;
+                }
+            }
+        }
         if taken > 0 {
             *events += taken as u64;
             let now = Instant::now();
@@ -222,6 +255,8 @@ impl Driver {
                     }
                     (None, Some(_)) => self.machine.unreadable(Instant::now()),
                     (Some(initial), Some(key)) => {
+                        // It may have been damaged on its way.
+                        self.machine.unreadable_initial_object();
                         if let Some(known) = sink.known(key) {
                             initial.put(known);
                         }

@@ -8,6 +8,7 @@ mod watch_end;
 
 use std::time::Duration;
 
+use evenkeel_base::planted::{Defect, is_planted};
 use evenkeel_core::{ResourceVersion, Status};
 use tokio::time::Instant;
 
@@ -39,6 +40,8 @@ pub(super) struct ReflectorSettings {
     pub(super) resync_period: Duration,
     pub(super) page_size: u32,
     pub(super) watch_list: bool,
+    /// The first list is requested without a version, as the newest state.
+    pub(super) consistent_restart: bool,
     pub(super) min_watch_timeout: Duration,
     pub(super) backoff: Backoff,
     pub(super) internal_error_retry: Duration,
@@ -103,6 +106,8 @@ pub(super) struct ReflectorMachine {
     has_version: bool,
     /// The server cannot serve [`version`](Self::version).
     is_version_unavailable: bool,
+    /// The version at which a watch has last expired.
+    expired: String,
     /// A list at version `0` came in pages, so the server does not serve it from its watch cache.
     pages_cached_lists: bool,
     delays: BackoffState,
@@ -167,6 +172,16 @@ struct OpenWatch {
     initial_events: bool,
 }
 
+impl OpenWatch {
+    /// Returns when the server should have closed the watch.
+    fn overdue_at(&self) -> Option<Instant> {
+        if is_planted(Defect::SilentWatchKept) {
+            return None;
+        }
+        self.requested.checked_add(self.timeout + GRACE)
+    }
+}
+
 /// A WatchList that makes no progress for this long is replaced by a list: a server without WatchList never sends the bookmark.
 const NO_BOOKMARK: Duration = Duration::from_secs(30);
 
@@ -176,6 +191,7 @@ impl ReflectorMachine {
             version: String::new(),
             has_version: false,
             is_version_unavailable: false,
+            expired: String::new(),
             pages_cached_lists: false,
             delays: BackoffState::new(settings.backoff),
             internal_errors: ErrorWindow::new(settings.internal_error_retry, CALM),
@@ -245,6 +261,7 @@ impl ReflectorMachine {
     fn first_page(&self) -> PagedList {
         let version = match () {
             () if self.is_version_unavailable => "",
+            () if !self.has_version && self.settings.consistent_restart && !is_planted(Defect::StaleRestart) => "",
             () if !self.has_version => "0",
             () => &self.version,
         };
@@ -319,6 +336,18 @@ impl ReflectorMachine {
         }
     }
 
+    /// Returns whether an expired list continues at a later version, with the token of its error. Never does without a plant: its pages
+    /// would be of several versions.
+    pub(super) fn continues_inconsistently(&mut self, error: &SourceError) -> bool {
+        let ReflectorStage::List(listing) = &mut self.stage else { return false };
+        let token = error.status().map(|status| &*status.metadata.continue_token).unwrap_or_default();
+        if token.is_empty() || !is_planted(Defect::InconsistentPagesTrusted) {
+            return false;
+        }
+        token.clone_into(&mut listing.token);
+        true
+    }
+
     /// Handles a failed list or page. The driver drops the pages so far.
     pub(super) fn list_failed(&mut self, error: &SourceError, now: Instant, random: f64) -> Recovery {
         let ReflectorStage::List(listing) = &mut self.stage else { return self.relist(None, now, random) };
@@ -363,6 +392,10 @@ impl ReflectorMachine {
         let Some(watch) = &mut self.watch else { return };
         watch.events += 1;
         watch.is_leading &= is_added;
+        if is_planted(Defect::InitialEventVersion) {
+            watch.is_leading = false;
+            self.stage = ReflectorStage::Watch;
+        }
         // Initial events are in no order, so the version of one does not cover the others.
         if !watch.is_leading && !version.is_empty() && matches!(self.stage, ReflectorStage::Watch) {
             self.version.clear();
@@ -390,6 +423,17 @@ impl ReflectorMachine {
         }
     }
 
+    /// Records that a watch has expired at the version.
+    ///
+    /// The first time, the next list must not be older than it. The second time, that list was of the same version again: it came from
+    /// a replica that is behind, and would for ever. So the next one is requested without a version.
+    fn version_expired(&mut self) {
+        if self.expired == self.version && !is_planted(Defect::RelistAtLastVersion) {
+            self.is_version_unavailable = true;
+        }
+        self.expired.clone_from(&self.version);
+    }
+
     /// Records that the stored objects are not those of the version: the next list is requested without a version.
     pub(super) fn distrust_version(&mut self) {
         self.is_version_unavailable = true;
@@ -402,6 +446,11 @@ impl ReflectorMachine {
     pub(super) fn lost_initial_object(&mut self) -> bool {
         self.cycle.is_incomplete = true;
         !self.has_version
+    }
+
+    /// Records that the store will have an earlier state of an initial object, or none: a relist is due after the sync.
+    pub(super) fn unreadable_initial_object(&mut self) {
+        self.cycle.is_incomplete = true;
     }
 
     /// Records an unreadable object. The event may have been its deletion, so a relist is due, after a while and not too often.
@@ -458,7 +507,7 @@ impl ReflectorMachine {
     /// Returns when something may be due, if nothing happens before.
     pub(super) fn wake_at(&self) -> Option<Instant> {
         let watch = self.watch.as_ref();
-        let overdue = watch.and_then(|watch| watch.requested.checked_add(watch.timeout + GRACE));
+        let overdue = watch.and_then(OpenWatch::overdue_at);
         let silent = watch.and_then(|watch| watch.last_event.checked_add(self.liveness.longest_silence()?));
         let stall = watch.and_then(|watch| watch.stall.as_ref());
         let report = stall.map(StallClock::report_at);
@@ -474,7 +523,7 @@ impl ReflectorMachine {
             return DueAction::Resync;
         }
         let Some(watch) = &mut self.watch else { return DueAction::Nothing };
-        if watch.requested.checked_add(watch.timeout + GRACE).is_some_and(|at| at <= now) {
+        if watch.overdue_at().is_some_and(|at| at <= now) {
             return DueAction::Overdue { timeout: watch.timeout };
         }
         let silence = now.saturating_duration_since(watch.last_event);
@@ -511,7 +560,7 @@ impl ReflectorMachine {
 
 /// Returns whether the server cannot serve the requested version: it is too old, or not there yet.
 fn is_version_unavailable(error: &SourceError) -> bool {
-    error.is_expired() || error.status().is_some_and(is_too_large)
+    error.is_expired() || (error.status().is_some_and(is_too_large) && !is_planted(Defect::TooLargeVersionRepeated))
 }
 
 /// Servers report it in three ways.

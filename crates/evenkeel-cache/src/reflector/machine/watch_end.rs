@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use evenkeel_base::planted::{Defect, is_planted};
 use evenkeel_core::{Status, StreamError};
 use tokio::time::Instant;
 
@@ -98,8 +99,15 @@ impl ReflectorMachine {
             }
             WatchEnd::Closed => self.after_close(is_quick, has_events, now, random),
             WatchEnd::Failed(error) if is_connection_lost(error) => self.after_close(is_quick, has_events, now, random),
-            // Among them 410: the server no longer has the events after this version.
-            WatchEnd::Refused(error) | WatchEnd::Failed(error) => usual(self.relist(Some(error), now, random)),
+            WatchEnd::Failed(error) if error.is_expired() && is_planted(Defect::ExpiredEventIgnored) => {
+                usual(self.watch_again(Some(error), now, random))
+            }
+            WatchEnd::Refused(error) | WatchEnd::Failed(error) => {
+                if error.is_expired() {
+                    self.version_expired();
+                }
+                usual(self.relist(Some(error), now, random))
+            }
             WatchEnd::NoBookmark | WatchEnd::Unusable => {
                 if self.relist_at.is_some_and(|at| at <= now) {
                     self.relisted = Some(now);

@@ -16,6 +16,7 @@ fn settings() -> ReflectorSettings {
         resync_period: Duration::ZERO,
         page_size: 0,
         watch_list: false,
+        consistent_restart: false,
         min_watch_timeout: Duration::ZERO,
         backoff: Backoff::default(),
         internal_error_retry: Duration::ZERO,
@@ -111,6 +112,41 @@ proptest! {
         // watch, and one with few events; then there is a wait of at least 0.8 s.
         let waits = (now - start).as_secs_f64() / 0.8;
         prop_assert!(f64::from(requests) <= 8.0 * (waits + 1.0), "{requests} requests in {:?}", now - start);
+    }
+}
+
+#[test]
+fn ref_039_a_version_that_expires_twice_is_not_listed_again() {
+    let mut now = Instant::now();
+    let mut machine = listed(settings(), now);
+    let gone = SourceError::from(Status::expired("old"));
+    let mut requested = Vec::new();
+    for answered in ["10", "12", "12"] {
+        assert!(matches!(machine.step(now, 0.0), ReflectorAction::Watch(_)));
+        machine.watch_ended(WatchEnd::Failed(&gone), now, 0.0);
+        if let ReflectorAction::Wait(until) = machine.step(now, 0.0) {
+            now = until;
+        }
+        let ReflectorAction::List(request) = machine.step(now, 0.0) else { panic!("no list follows") };
+        requested.push(request.resource_version);
+        machine.page(ResourceVersion::new(answered), String::new(), 1);
+        machine.synced(&ResourceVersion::new(answered), now);
+    }
+    assert_eq!(requested, ["10", "", "12"], "a stale replica has returned 10 again");
+}
+
+#[test]
+fn ref_016_a_consistent_restart_lists_without_a_version() {
+    for (consistent_restart, version) in [(false, "0"), (true, "")] {
+        let now = Instant::now();
+        let mut machine = ReflectorMachine::new(ReflectorSettings { consistent_restart, ..settings() });
+        let ReflectorAction::List(request) = machine.step(now, 0.0) else { panic!("no list") };
+        assert_eq!(request.resource_version, version);
+        machine.page(ResourceVersion::new("10"), String::new(), 1);
+        machine.synced(&ResourceVersion::new("10"), now);
+        machine.restart();
+        let ReflectorAction::List(request) = machine.step(now, 0.0) else { panic!("no list") };
+        assert_eq!(request.resource_version, "10", "a relist is not older than what is stored");
     }
 }
 

@@ -333,6 +333,18 @@ async fn an_unreadable_object_does_not_affect_others() {
     assert_eq!(fixture.nexts(), [Recovery::Continue]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_unreadable_initial_object_is_relisted_later() {
+    let script = Script::default()
+        .watch(open(vec![Err(SourceError::Unreadable(unreadable("x"))), added("a", "1"), all("2")]))
+        .watch(open(vec![added("a", "1"), added("x", "2"), all("2")]));
+    let fixture = ReflectorFixture::streaming(script);
+    fixture.pass(secs(29)).await;
+    assert_eq!(fixture.store.stored(), ["a@1"]);
+    fixture.pass(secs(2)).await;
+    assert_eq!(fixture.store.stored(), ["a@1", "x@2"]);
+}
+
 fn checked(listed: ListAnswer) -> ReflectorFixture {
     let events = vec![added("a", "1"), added("b", "2"), modified("a", "3"), all("3"), added("later", "4")];
     let script = Script::default().watch(open(events)).list(listed);

@@ -13,6 +13,8 @@ mod child;
 mod error;
 mod hint;
 mod info;
+#[cfg(feature = "internals")]
+pub(crate) mod internals;
 mod metrics;
 mod plugin;
 mod policy;

@@ -22,6 +22,8 @@
 mod choose;
 mod edit;
 mod fields;
+#[cfg(feature = "internals")]
+pub(crate) mod internals;
 mod load;
 mod merge;
 mod overrides;

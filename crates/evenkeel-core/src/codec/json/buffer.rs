@@ -65,6 +65,12 @@ impl JsonBuffer {
         self.chunks.offset()
     }
 
+    /// Returns the value in progress, as far as it has arrived.
+    #[cfg(planted)]
+    pub(super) fn partial(&self) -> &[u8] {
+        &self.partial
+    }
+
     /// Returns whether a value has started and not ended.
     pub(super) fn in_value(&self) -> bool {
         self.boundary.is_some()

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use evenkeel_base::planted::{Defect, is_planted};
 
 use super::buffer::JsonBuffer;
 use crate::codec::chunks::StreamSlice;
@@ -60,6 +61,14 @@ impl JsonWatchDecoder {
         self.buffer.next_value(|| "event".into())
     }
 
+    /// Returns the resource version that the event in progress states, as far as it has arrived.
+    #[cfg(planted)]
+    pub(in crate::codec) fn partial_version(&self) -> Option<ResourceVersion> {
+        let text = String::from_utf8_lossy(self.buffer.partial());
+        let (_, version) = text.split_once("\"resourceVersion\":\"")?;
+        version.split_once('"').map(|(version, _)| ResourceVersion::new(version))
+    }
+
     pub(in crate::codec) fn finish(mut self) -> Result<(), StreamError> {
         let buffer = &mut self.buffer;
         if buffer.is_closed() {
@@ -101,6 +110,12 @@ fn read_event(frame: &StreamSlice, info: &Arc<ResourceInfo>) -> Result<WatchEven
         return Ok(WatchEvent::of(event, info, ParsedObject { header, payload: Payload::json(bytes) }));
     }
     match event {
+        "BOOKMARK" if is_planted(Defect::BookmarkStored) => {
+            let bytes = frame.bytes.slice_ref(object.as_bytes());
+            let header = Header::from_json(&bytes).map_err(|source| object_error(frame, source, kind))?;
+            let object = ParsedObject { header, payload: Payload::json(bytes) };
+            Ok(WatchEvent::of(WatchEventType::Modified, info, object))
+        }
         "BOOKMARK" => read_bookmark(object, info).map_err(|source| object_error(frame, source, kind)),
         "ERROR" => serde_json::from_str(object)
             .map(WatchEvent::Error)

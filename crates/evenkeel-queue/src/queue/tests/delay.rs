@@ -39,6 +39,22 @@ async fn wqu_008_a_delayed_add_is_ready_at_its_time_and_never_after_shut_down() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn wqu_010_a_key_whose_delay_is_over_does_not_wait_at_shutdown() {
+    let ends: [fn(&WorkQueue<&'static str>); 2] =
+        [WorkQueue::shut_down, |queue| drop(queue.drain(crate::DrainDelayed::Discard))];
+    for end in ends {
+        let queue = WorkQueue::new();
+        queue.add_after("due", ms(10));
+        queue.add_after("waiting", ms(30));
+        // No worker waits for them.
+        step(ms(20)).await;
+        end(&queue);
+        assert_eq!(take_all(&queue), ["due"]);
+        assert!(queue.next().await.is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn dq_002_the_time_is_fixed_when_the_key_is_added() {
     let queue = WorkQueue::new();
     let since = Since::now();

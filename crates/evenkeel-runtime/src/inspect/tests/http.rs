@@ -48,6 +48,7 @@ async fn the_page_and_its_files_have_protective_headers() {
     assert_eq!(server.url(), format!("http://{address}/"));
     let types = [
         ("/", "text/html"),
+        ("/look.css", "text/css"),
         ("/page.css", "text/css"),
         ("/page.js", "text/javascript"),
         ("/picture.js", "text/javascript"),
