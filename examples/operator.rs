@@ -238,8 +238,5 @@ async fn main() -> Outcome {
 }
 
 #[cfg(test)]
-#[path = "operator/simulation.rs"]
-mod simulation;
-#[cfg(test)]
 #[path = "operator/tests.rs"]
 mod tests;
