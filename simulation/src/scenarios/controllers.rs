@@ -207,7 +207,7 @@ fn all_are_replicated(state: &ClusterState) -> Result<(), String> {
 
 /// Three children for each object, with generated names (WRK-3).
 ///
-/// A creation without an answer would leave a child that nobody knows, so there is none: names are generated, and a second creation
+/// A creation without an answer would leave a child that the owner does not know, so there is none: names are generated, and a second creation
 /// makes a second child.
 pub fn replica_sets() -> Scenario {
     let is_clear = |fault: &Fault| !matches!(fault, Fault::ResponseLost | Fault::Partition);

@@ -117,7 +117,7 @@ async fn steal(workload: Workload) -> Outcome {
     Ok(())
 }
 
-/// Takes the lease, and holds it until it expires: nobody may write it meanwhile.
+/// Takes the lease, and holds it until it expires. No candidate may write it meanwhile.
 async fn hold(workload: &Workload) -> Outcome {
     let leases = workload.client().api::<LeaseObject>().namespace(NAMESPACE);
     let Ok(found) = leases.get(LEASE).await else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! [`HandlerHistory`]: checks what a handler is told against what it was told before (INV-2, INV-4).
+//! [`HandlerHistory`]: checks the notifications of a handler against those before (INV-2, INV-4).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
