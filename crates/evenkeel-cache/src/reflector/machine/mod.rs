@@ -153,7 +153,7 @@ struct CycleState {
     is_version_dropped: bool,
     /// The number of watches that ended before the initial list was complete.
     early: u32,
-    /// The initial list lacks objects that were unreadable, name included.
+    /// The initial list lacks objects that were unreadable, or has earlier states of them.
     is_incomplete: bool,
 }
 
