@@ -170,6 +170,13 @@ impl<K> SharedInformer<K> {
         self.shared.lifecycle().synced
     }
 
+    /// Returns the number of complete lists that the informer received so far; that of an informer of
+    /// [several namespaces](crate::NamespaceSet) has lists of each of them. As long as it does not change, no change of an object
+    /// was left out.
+    pub fn complete_lists(&self) -> u64 {
+        self.shared.complete_lists.load(Ordering::Relaxed)
+    }
+
     /// Waits until the informer [has synced](Self::has_synced).
     ///
     /// # Errors

@@ -53,6 +53,7 @@ impl ProcessLoop {
         self.shared.observers.notify(InformerEvent::Received(&list));
         self.shared.views.prepare(std::slice::from_ref(&list));
         let Delta::ReplacedAll { objects, resource_version } = list else { return };
+        self.shared.complete_lists.fetch_add(1, Ordering::Relaxed);
         let initial = self.shared.scoped.as_ref().is_some_and(|scoped| !scoped.is_listed(scope.namespace()));
         let notifications = self.shared.table.replace_scope(scope, objects, resource_version, initial);
         self.distribute(notifications);
@@ -146,6 +147,7 @@ impl ProcessLoop {
 impl DeltaSink for ProcessLoop {
     fn push(&mut self, delta: Delta) -> Result<(), SinkError> {
         if let Delta::ReplacedAll { .. } = delta {
+            self.shared.complete_lists.fetch_add(1, Ordering::Relaxed);
             // This list repairs what an earlier check found.
             while self.repairs.as_mut().is_some_and(|repairs| repairs.try_recv().is_ok()) {}
         }

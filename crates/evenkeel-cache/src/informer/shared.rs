@@ -1,7 +1,7 @@
 //! [`InformerShared`]: the state that all handles and tasks of one informer share.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use evenkeel_base::planted::{Defect, is_planted};
@@ -42,6 +42,8 @@ pub(crate) struct InformerShared {
     runtime: OnceLock<Handle>,
     /// Number of deltas in the queue.
     pub(super) queued: AtomicUsize,
+    /// Number of complete lists that were received so far. Counted before they are applied.
+    pub(super) complete_lists: AtomicU64,
     /// Number of subscriptions created so far.
     pub(super) subscriptions: AtomicUsize,
     parts: Mutex<Option<Parts>>,
@@ -154,6 +156,7 @@ impl InformerShared {
             tasks: watch::Sender::new(0),
             runtime: OnceLock::new(),
             queued: AtomicUsize::new(0),
+            complete_lists: AtomicU64::new(0),
             subscriptions: AtomicUsize::new(0),
             parts: Mutex::new(Some(parts)),
             reflector: OnceLock::new(),

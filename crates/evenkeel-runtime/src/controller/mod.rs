@@ -429,8 +429,8 @@ impl<K: 'static> Controller<K> {
     }
 
     /// Sets how long a key is parked at most because the caches do not show the writes of its last reconcile. Default: 10 seconds.
-    /// After that the key is reconciled anyway, which is logged and counted. With `None` keys are not parked, and a reconcile may
-    /// read data from before its own writes, as in controller-runtime.
+    /// After that the key is reconciled anyway, which is logged and counted, and once more when the caches show the writes. With
+    /// `None` keys are not parked, and a reconcile may read data from before its own writes, as in controller-runtime.
     pub fn own_writes(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.settings.own_writes = limit.into();
         self

@@ -1,5 +1,6 @@
-//! [`ObservedWrites`]: the writes of a reconcile that the caches of its controller will show.
+//! [`ObservedWrites`] collects the writes of a reconcile that the caches of its controller will show, for [`AwaitedWrites`].
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,14 +16,24 @@ use super::watched_kinds::WatchedKinds;
 pub(super) struct ObservedWrites(Arc<WriteLog>);
 
 struct WriteLog {
-    kinds: Arc<WatchedKinds>,
     /// `None` when the reconcile has ended: later writes are not collected.
-    awaited: Mutex<Option<Vec<AwaitedWrite>>>,
+    awaited: Mutex<Option<AwaitedWrites>>,
+    kinds: Arc<WatchedKinds>,
+}
+
+/// The writes of a reconcile, until the caches show them.
+#[derive(Clone)]
+pub(super) struct AwaitedWrites {
+    /// At most one version per kind and namespace, unless versions cannot be compared.
+    writes: Vec<AwaitedWrite>,
+    kinds: Arc<WatchedKinds>,
+    /// [`WatchedKinds::complete_lists`] when the reconcile started.
+    complete_lists: u64,
 }
 
 /// A write that a cache does not show yet.
 #[derive(Clone, Debug)]
-pub(super) enum AwaitedWrite {
+enum AwaitedWrite {
     /// The newest version that was written in the namespace of the key.
     Version {
         kind: Arc<WatchedKind>,
@@ -38,11 +49,19 @@ pub(super) enum AwaitedWrite {
 
 impl ObservedWrites {
     pub(super) fn new(kinds: &Arc<WatchedKinds>) -> Self {
-        ObservedWrites(Arc::new(WriteLog { kinds: Arc::clone(kinds), awaited: Mutex::new(Some(Vec::new())) }))
+        let complete_lists = kinds.complete_lists();
+        let awaited = AwaitedWrites { writes: Vec::new(), kinds: Arc::clone(kinds), complete_lists };
+        ObservedWrites(Arc::new(WriteLog { awaited: Mutex::new(Some(awaited)), kinds: Arc::clone(kinds) }))
     }
 
-    fn awaited(&self) -> MutexGuard<'_, Option<Vec<AwaitedWrite>>> {
+    fn awaited(&self) -> MutexGuard<'_, Option<AwaitedWrites>> {
         self.0.awaited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, write: AwaitedWrite) {
+        if let Some(awaited) = &mut *self.awaited() {
+            awaited.add(write);
+        }
     }
 
     fn kinds(&self, info: &ResourceInfo) -> impl Iterator<Item = Arc<WatchedKind>> {
@@ -65,29 +84,7 @@ impl ObservedWrites {
             return;
         }
         for kind in self.kinds(info).filter(|kind| kind.will_show(key, object)) {
-            let mut awaited = self.awaited();
-            let Some(awaited) = &mut *awaited else { return };
-            let is_same = |known: &Arc<WatchedKind>, other: &ObjectKey| {
-                Arc::ptr_eq(known, &kind) && other.namespace() == key.namespace()
-            };
-            let known = awaited.iter_mut().find_map(|write| match write {
-                AwaitedWrite::Version { kind, key, version: newest } if is_same(kind, key) => Some(newest),
-                _ => None,
-            });
-            let write =
-                || AwaitedWrite::Version { kind: Arc::clone(&kind), key: key.clone(), version: version.clone() };
-            match known {
-                Some(newest) if newest.compare(&version).is_none() => {
-                    // The two versions have no known order, so both are awaited.
-                    awaited.push(write());
-                }
-                Some(newest) => {
-                    if version.is_newer_than(newest) {
-                        *newest = version.clone();
-                    }
-                }
-                None => awaited.push(write()),
-            }
+            self.add(AwaitedWrite::Version { kind, key: key.clone(), version: version.clone() });
         }
     }
 
@@ -102,29 +99,93 @@ impl ObservedWrites {
                 None if !uid.is_empty() => uid.to_owned(),
                 _ => continue,
             };
-            match &mut *self.awaited() {
-                Some(awaited) => awaited.push(AwaitedWrite::Deleted { kind, key: key.clone(), uid }),
-                None => return,
+            self.add(AwaitedWrite::Deleted { kind, key: key.clone(), uid });
+        }
+    }
+
+    /// Returns the recorded writes, if there are any. Later writes are not recorded: a context that outlives its reconcile
+    /// accumulates nothing.
+    pub(super) fn close(&self) -> Option<AwaitedWrites> {
+        self.awaited().take().filter(|awaited| !awaited.writes.is_empty())
+    }
+}
+
+impl AwaitedWrites {
+    fn add(&mut self, write: AwaitedWrite) {
+        let known = self.writes.iter_mut().find(|known| known.is_beside(&write));
+        match known.map(|known| (known.order(&write), known)) {
+            Some((Some(Ordering::Less), known)) => *known = write,
+            Some((Some(_), _)) => {}
+            // Versions without a known order are all awaited.
+            Some((None, _)) | None => self.writes.push(write),
+        }
+    }
+
+    /// Adds writes of an earlier reconcile. Caches that show a later write show them too.
+    pub(super) fn add_earlier(&mut self, earlier: AwaitedWrites) {
+        self.complete_lists = earlier.complete_lists;
+        for write in earlier.writes {
+            if !self.writes.iter().any(|later| later.is_beside(&write)) {
+                self.writes.push(write);
             }
         }
     }
 
-    /// Returns the recorded writes. Later writes are not recorded: a context that outlives its reconcile accumulates nothing.
-    pub(super) fn close(&self) -> Vec<AwaitedWrite> {
-        self.awaited().take().unwrap_or_default()
+    /// Waits until the caches show the writes, or will not: the informer has stopped, the namespace left its set, or the source was
+    /// removed.
+    pub(super) async fn seen(&self) {
+        for write in &self.writes {
+            write.seen().await;
+        }
+    }
+
+    /// Returns whether events about the written objects may be missing: a list of a watched kind arrived since the reconcile
+    /// started. An object that was created and deleted before that list was read is in no event.
+    pub(super) fn may_miss_events(&self) -> bool {
+        self.kinds.complete_lists() != self.complete_lists
     }
 }
 
 impl AwaitedWrite {
-    /// Waits until the cache shows the write, or will not: the informer has stopped, the namespace left its set, or the source was
-    /// removed.
-    pub(super) async fn wait(&self) {
+    /// Returns whether waiting for the later one of two writes suffices.
+    fn is_beside(&self, other: &AwaitedWrite) -> bool {
+        match (self, other) {
+            (AwaitedWrite::Version { kind, key, .. }, AwaitedWrite::Version { kind: other, key: other_key, .. }) => {
+                Arc::ptr_eq(kind, other) && key.namespace() == other_key.namespace()
+            }
+            (
+                AwaitedWrite::Deleted { kind, key, uid },
+                AwaitedWrite::Deleted { kind: other, key: other_key, uid: other_uid },
+            ) => Arc::ptr_eq(kind, other) && key == other_key && uid == other_uid,
+            _ => false,
+        }
+    }
+
+    /// Returns the order of two writes beside each other, if it is known.
+    fn order(&self, other: &AwaitedWrite) -> Option<Ordering> {
+        match (self, other) {
+            (AwaitedWrite::Version { version, .. }, AwaitedWrite::Version { version: other, .. })
+                if version != other =>
+            {
+                version.compare(other)
+            }
+            _ => Some(Ordering::Equal),
+        }
+    }
+
+    async fn seen(&self) {
         match self {
             AwaitedWrite::Version { kind, key, version } => {
                 let _ = kind.at_least(key, version).await;
             }
             AwaitedWrite::Deleted { kind, key, uid } => kind.deleted(key, uid).await,
         }
+    }
+}
+
+impl fmt::Debug for AwaitedWrites {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.writes).finish()
     }
 }
 

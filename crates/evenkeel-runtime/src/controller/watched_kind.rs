@@ -38,6 +38,7 @@ trait ErasedInformer: Send + Sync {
     ) -> BoxFuture<'a, Result<(), StoreStopped>>;
     fn is_in_scope(&self, key: &ObjectKey) -> bool;
     fn uid(&self, key: &ObjectKey) -> Option<String>;
+    fn complete_lists(&self) -> u64;
     fn stopped(&self) -> BoxFuture<'_, ()>;
     fn retire(&self, definition: &str);
     fn is_gone(&self) -> bool;
@@ -62,6 +63,10 @@ impl<T: 'static> ErasedInformer for SharedInformer<T> {
 
     fn uid(&self, key: &ObjectKey) -> Option<String> {
         self.indexer().get(key).map(|object| object.uid().to_owned())
+    }
+
+    fn complete_lists(&self) -> u64 {
+        SharedInformer::complete_lists(self)
     }
 
     fn stopped(&self) -> BoxFuture<'_, ()> {
@@ -139,6 +144,11 @@ impl WatchedKind {
     /// Returns the uid of the cached object.
     pub(super) fn uid(&self, key: &ObjectKey) -> Option<String> {
         self.informer.uid(key)
+    }
+
+    /// Returns the number of complete lists that the informer received.
+    pub(super) fn complete_lists(&self) -> u64 {
+        self.informer.complete_lists()
     }
 
     /// Waits until the cache shows a write of an object.

@@ -84,6 +84,11 @@ impl WatchedKinds {
         self.read().kinds.iter().find_map(|counted| find(&counted.kind))
     }
 
+    /// Returns the number of complete lists that the informers received so far. It changes also with the set of kinds.
+    pub(super) fn complete_lists(&self) -> u64 {
+        self.read().kinds.iter().map(|counted| counted.kind.complete_lists()).sum()
+    }
+
     /// Returns the kinds.
     pub(super) fn all(&self) -> Vec<Arc<WatchedKind>> {
         self.read().kinds.iter().map(|counted| Arc::clone(&counted.kind)).collect()

@@ -117,9 +117,8 @@ impl Workers {
             self.attempt(context.clone()).instrument(span.clone()).await
         };
         self.metrics.took(started.elapsed());
-        let writes = context.observed_writes().close();
         let is_awaited = self.settings.own_writes.is_some() && !is_planted(Defect::OwnWritesNotAwaited);
-        if is_awaited && !writes.is_empty() {
+        if let Some(writes) = context.observed_writes().close().filter(|_| is_awaited) {
             self.parked_keys.hold(item.key(), writes);
         }
         span.in_scope(|| self.conclude(item, outcome));

@@ -1,6 +1,6 @@
 //! A reconcile sees the writes of the last one.
 
-use evenkeel_apiserver::{Rule, WatchAction};
+use evenkeel_apiserver::{Action, ExpireForm, Rule, WatchAction};
 
 use super::*;
 
@@ -180,6 +180,47 @@ async fn ask_1_a_parked_key_is_released_at_the_limit() {
     let gaps = log.gaps();
     assert!(gaps[0] >= secs(3) && gaps[0] < secs(4), "{gaps:?}");
     running.end().await.unwrap();
+}
+
+/// The watch of the children breaks before the first event. Somebody deletes the child before the list that replaces the watch, so no
+/// event is about it.
+async fn child_after_silence(own_writes: Duration) -> (usize, usize) {
+    let server = server().await;
+    let (client, log) = (server.client(), Log::new());
+    let built = controller(&client, "silence").owns::<Secret>().own_writes(own_writes);
+    let running = start(built, {
+        let log = log.clone();
+        move |parent, ctx| {
+            log.note("run");
+            one_child(parent, ctx)
+        }
+    });
+    settle().await;
+    server
+        .faults()
+        .add(Rule::watch(WatchAction::Expire { event: 0, form: ExpireForm::Event }).resource("secrets").times(1));
+    server.faults().add(Rule::new(Action::Delay(secs(5))).resource("secrets").verb("list").times(1));
+    server.faults().add(Rule::new(Action::Delay(secs(5))).resource("secrets").verb("watch").times(1));
+    create(&client, "a").await;
+    pass(secs(1)).await;
+    let secrets = client.api::<Secret>().namespace("default");
+    for child in secrets.list().await.unwrap().items {
+        secrets.delete(child.metadata.name.as_deref().unwrap()).await.unwrap();
+    }
+    assert_eq!(children(&client).await.len(), 0);
+    pass(secs(60)).await;
+    running.end().await.unwrap();
+    (children(&client).await.len(), log.len())
+}
+
+#[tokio::test(start_paused = true)]
+async fn ask_1_a_child_that_is_deleted_before_the_cache_sees_it_is_created_again() {
+    assert_eq!(child_after_silence(secs(30)).await, (1, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ask_1_a_child_that_is_deleted_before_the_cache_sees_it_is_created_again_after_the_limit() {
+    assert_eq!(child_after_silence(secs(2)).await, (1, 3));
 }
 
 /// Writes that no informer of the controller will show are not awaited.
