@@ -204,8 +204,8 @@ async fn child_after_silence(own_writes: Duration) -> (usize, usize) {
     create(&client, "a").await;
     pass(secs(1)).await;
     let secrets = client.api::<Secret>().namespace("default");
-    for child in secrets.list().await.unwrap().items {
-        secrets.delete(child.metadata.name.as_deref().unwrap()).await.unwrap();
+    for child in secrets.list(&Default::default()).await.unwrap() {
+        secrets.delete(child.key().name()).await.unwrap();
     }
     assert_eq!(children(&client).await.len(), 0);
     pass(secs(60)).await;
