@@ -54,6 +54,11 @@ fn bug_5_a_bookmark_is_stored() {
 }
 
 #[test]
+fn bug_6_a_bookmark_overtakes_events() {
+    finds(Defect::BookmarkBeforeEvents, &scenarios::informer(), &["convergence", "no lost delete"]);
+}
+
+#[test]
 fn bug_7_a_truncated_frame_counts_as_received() {
     finds(Defect::TruncatedFrameReceived, &scenarios::json_watch(), &["convergence"]);
 }

@@ -1,6 +1,8 @@
 //! [`Driver`]: performs the actions of the [`ReflectorMachine`]: lists, watches, and sends deltas to the sink.
 
 mod list;
+#[cfg(planted)]
+mod overtaking;
 mod watch;
 
 use std::future::poll_fn;

@@ -43,11 +43,6 @@ impl From<WatchAbort> for WatchOutcome {
     }
 }
 
-/// Returns whether an event is neither a bookmark nor an error.
-fn is_about_object(event: &Result<WatchEvent<Untyped>, SourceError>) -> bool {
-    matches!(event, Ok(WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted(_)))
-}
-
 impl Driver {
     /// Watches until the watch ends.
     pub(super) async fn watch(&mut self, request: WatchRequest, sink: &mut dyn DeltaSink) {
@@ -79,6 +74,10 @@ impl Driver {
             Ok(Err(error)) => return self.refused(error, requested),
             Ok(Ok(mut stream)) => {
                 self.machine.watch_opened(Instant::now());
+                #[cfg(planted)]
+                if is_planted(Defect::BookmarkBeforeEvents) && initial.is_none() {
+                    stream = Box::new(super::overtaking::OvertakingBookmarks::new(stream));
+                }
                 loop {
                     let turn = poll_fn(|context| {
                         self.poll_events(&mut *stream, &mut timer, &mut initial, &mut events, sink, context)
@@ -142,7 +141,6 @@ impl Driver {
         context: &mut Context<'_>,
     ) -> Poll<PollOutcome> {
         let mut taken = 0;
-        let mut overtaken = Vec::new();
         let mut result = loop {
             if taken == YIELD_AFTER {
                 break Poll::Ready(PollOutcome::More);
@@ -163,22 +161,10 @@ impl Driver {
                 Poll::Ready(Some(event)) => event,
             };
             taken += 1;
-            if is_planted(Defect::BookmarkBeforeEvents) && initial.is_none() && is_about_object(&event) {
-                overtaken.push(event);
-                continue;
-            }
             if let Err(over) = self.event(event, initial, sink) {
                 break Poll::Ready(PollOutcome::Ended(over));
             }
         };
-        if !matches!(result, Poll::Ready(PollOutcome::Ended(_))) {
-            for event in overtaken {
-                if let Err(over) = self.event(event, initial, sink) {
-                    result = Poll::Ready(PollOutcome::Ended(over));
-                    break;
-                }
-            }
-        }
         if taken > 0 {
             *events += taken as u64;
             let now = Instant::now();
