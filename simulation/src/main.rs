@@ -248,6 +248,11 @@ mod tests {
     }
 
     #[test]
+    fn wrk_11_events_are_counted_combined_and_held_back() {
+        scenarios::events().check(40).unwrap();
+    }
+
+    #[test]
     fn every_schedule_of_a_night_has_a_scenario() {
         assert_eq!(scenarios::all().iter().map(|shared| shared.share).sum::<u64>(), SHARES);
     }

@@ -7,6 +7,7 @@ mod credentials;
 mod definition;
 mod detector;
 mod election;
+mod events;
 mod handlers;
 mod history;
 mod informer;
@@ -23,6 +24,7 @@ pub use self::credentials::credentials;
 pub use self::definition::redefined;
 pub use self::detector::detector;
 pub use self::election::{leader, lease_deleted};
+pub use self::events::events;
 pub use self::handlers::handlers;
 pub use self::informer::informer;
 pub use self::namespace::terminating_namespace;
@@ -50,8 +52,8 @@ pub const SHARES: u64 = 1000;
 
 /// Returns all scenarios, in the order in which a night's work runs them. The cheapest one, the queue, has most of the schedules.
 pub fn all() -> Vec<Shared> {
-    let all: [(fn() -> Scenario, u64); 24] = [
-        (informer, 24),
+    let all: [(fn() -> Scenario, u64); 25] = [
+        (informer, 16),
         (watch_list, 8),
         (json_watch, 8),
         (cached_list, 8),
@@ -66,6 +68,7 @@ pub fn all() -> Vec<Shared> {
         (counter, 8),
         (creator, 8),
         (credentials, 8),
+        (events, 8),
         (mirrors, 8),
         (replica_sets, 8),
         (finalizer, 8),

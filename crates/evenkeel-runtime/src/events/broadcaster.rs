@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::correlator::Correlator;
-use super::driver::{Clock, Inbox, Queued, drive, has_new_api};
+use super::driver::{Inbox, Queued, drive, has_new_api};
 use super::drop_log::DropLog;
 use super::finish::{Flush, Shutdown};
 use super::metrics::{self, Dropped};
@@ -66,7 +66,10 @@ pub(crate) struct BroadcasterShared {
     pub(crate) events: Arc<Tracker>,
     /// Running tasks.
     pub(crate) tasks: Arc<Tracker>,
-    clock: Clock,
+    /// Dates events.
+    clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
+    /// Durations are measured from here, because the time of day may jump.
+    start: Instant,
     drops: DropLog,
     invalid: DropLog,
 }
@@ -120,7 +123,7 @@ impl EventBroadcaster {
         EventBroadcaster::with_clock(time_of_day)
     }
 
-    /// Returns a broadcaster with its own clock, for tests and simulations.
+    /// Returns a broadcaster whose events are dated by this clock, for tests and simulations.
     pub fn with_clock(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         let state = BroadcasterState {
             is_stopped: false,
@@ -134,7 +137,8 @@ impl EventBroadcaster {
             state: Mutex::new(state),
             events: Arc::default(),
             tasks: Arc::default(),
-            clock: Arc::new(clock),
+            clock: Box::new(clock),
+            start: Instant::now(),
             drops: DropLog::default(),
             invalid: DropLog::default(),
         };
@@ -148,7 +152,7 @@ impl EventBroadcaster {
 
     /// Adds a sink that writes events to a server. Each sink correlates independently.
     pub fn record_to(&self, client: &Client, api: EventsApi, options: SinkOptions) -> Subscription {
-        let (client, clock) = (client.clone(), Arc::clone(&self.shared.clock));
+        let (client, start) = (client.clone(), self.shared.start);
         self.listen(options.queue, true, move |inbox| async move {
             let is_new = match api {
                 EventsApi::Core => false,
@@ -156,26 +160,26 @@ impl EventBroadcaster {
                 EventsApi::Discover => has_new_api(&client, &inbox.alive, &options).await,
             };
             if is_new {
-                drive(inbox, Series::new(&options), Arc::new(client), options, clock).await;
+                drive(inbox, Series::new(&options), Arc::new(client), options, start).await;
             } else {
-                drive(inbox, Correlator::new(&options), Arc::new(client), options, clock).await;
+                drive(inbox, Correlator::new(&options), Arc::new(client), options, start).await;
             }
         })
     }
 
     /// Adds a user-defined sink for events of `v1`.
     pub fn record_to_core(&self, sink: impl EventSink<core::v1::Event>, options: SinkOptions) -> Subscription {
-        let clock = Arc::clone(&self.shared.clock);
+        let start = self.shared.start;
         self.listen(options.queue, true, move |inbox| {
-            drive(inbox, Correlator::new(&options), Arc::new(sink), options, clock)
+            drive(inbox, Correlator::new(&options), Arc::new(sink), options, start)
         })
     }
 
     /// Adds a user-defined sink for events of `events.k8s.io/v1`.
     pub fn record_to_events(&self, sink: impl EventSink<events::v1::Event>, options: SinkOptions) -> Subscription {
-        let clock = Arc::clone(&self.shared.clock);
+        let start = self.shared.start;
         self.listen(options.queue, true, move |inbox| {
-            drive(inbox, Series::new(&options), Arc::new(sink), options, clock)
+            drive(inbox, Series::new(&options), Arc::new(sink), options, start)
         })
     }
 
@@ -290,7 +294,7 @@ impl BroadcasterShared {
         let at = (self.clock)();
         let nanoseconds = self.state().next_nanosecond(at);
         let name = |object: &str| event_name(object, nanoseconds, fastrand::u128(..));
-        let Ok(occurrence) = Occurrence::new(event, reporter, at, name) else {
+        let Ok(occurrence) = Occurrence::new(event, reporter, at, self.start.elapsed(), name) else {
             metrics::dropped(controller, Dropped::Invalid);
             if let Some(events) = self.invalid.dropped(1, Instant::now()) {
                 tracing::warn!(

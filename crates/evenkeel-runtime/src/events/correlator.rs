@@ -12,7 +12,6 @@ use std::time::Duration;
 use evenkeel_base::scale;
 use k8s_openapi::api::core::v1::{Event, EventSource};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use lru::LruCache;
 use serde_json::json;
 
@@ -34,7 +33,7 @@ pub(crate) struct Correlator {
 #[derive(Debug)]
 struct Group {
     /// When the last one was recorded.
-    last: Timestamp,
+    last: Duration,
     /// The distinct notes, most recent last.
     notes: VecDeque<String>,
 }
@@ -62,7 +61,7 @@ impl Correlator {
     fn aggregate(&mut self, occurrence: &Occurrence) -> (EventKey, Event) {
         let Some(limit) = self.options.aggregate_at else { return (occurrence.count_key(), core_event(occurrence)) };
         let (key, note) = self.options.group_of(occurrence);
-        let is_full = self.join(key.clone(), note, limit.max(1), occurrence.at);
+        let is_full = self.join(key.clone(), note, limit.max(1), occurrence.since_start);
         if !is_full {
             return (occurrence.count_key(), core_event(occurrence));
         }
@@ -75,9 +74,9 @@ impl Correlator {
     }
 
     /// Adds to a group. Returns true if the group has so many distinct notes that its events are aggregated.
-    fn join(&mut self, key: EventKey, note: String, limit: usize, now: Timestamp) -> bool {
-        let age = SignedDuration::try_from(self.options.group_age).unwrap_or(SignedDuration::MAX);
-        let known = self.groups.get_mut(&key).filter(|group| now.duration_since(group.last) <= age);
+    fn join(&mut self, key: EventKey, note: String, limit: usize, now: Duration) -> bool {
+        let age = self.options.group_age;
+        let known = self.groups.get_mut(&key).filter(|group| now.saturating_sub(group.last) <= age);
         let mut notes = known.map(|group| std::mem::take(&mut group.notes)).unwrap_or_default();
         notes.retain(|known| *known != note);
         notes.push_back(note);

@@ -8,7 +8,6 @@ use std::time::Duration;
 use evenkeel_base::task::scheduled;
 use evenkeel_client::Client;
 use evenkeel_client::discovery::{DiscoveryError, GroupVersion};
-use k8s_openapi::jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until, timeout};
@@ -20,9 +19,6 @@ use super::options::SinkOptions;
 use super::sink::{EventSink, SinkError, SinkEvent, SinkFuture, is_passing};
 use super::tracker::Hold;
 use super::{EventKey, Occurrence};
-
-/// Returns the current time.
-pub(crate) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// The timeout of a request. The write is retried after it.
 const CALL: Duration = Duration::from_secs(30);
@@ -48,11 +44,11 @@ pub(crate) async fn drive<B: EventWriter>(
     writer: B,
     sink: Arc<dyn EventSink<B::Event>>,
     options: SinkOptions,
-    clock: Clock,
+    start: Instant,
 ) {
     let limits = Limits { jobs: options.queue, out: options.concurrency, attempts: options.attempts };
     let driver =
-        Driver { writer, sink, delivery: Delivery::new(limits), calls: JoinSet::new(), ids: HashMap::new(), clock };
+        Driver { writer, sink, delivery: Delivery::new(limits), calls: JoinSet::new(), ids: HashMap::new(), start };
     driver.run(inbox, &options).await;
 }
 
@@ -63,7 +59,8 @@ struct Driver<B: EventWriter> {
     calls: JoinSet<Attempt<B::Event>>,
     /// The event and the reporter of each request in flight.
     ids: HashMap<Id, (EventKey, String)>,
-    clock: Clock,
+    /// From when on occurrences count their time.
+    start: Instant,
 }
 
 /// A finished attempt.
@@ -109,7 +106,7 @@ impl<B: EventWriter> Driver<B> {
                     self.push(writes);
                 }
                 _ = finish.tick(), if B::HAS_SERIES && !is_closing => {
-                    let writes = self.writer.finish((self.clock)());
+                    let writes = self.writer.finish(self.start.elapsed());
                     self.push(writes);
                 }
                 // Last: it may always be ready.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_client::ToReference;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -132,8 +133,10 @@ pub struct Reporter {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Occurrence {
-    /// When it was recorded.
+    /// When it was recorded, by the time of day. It dates the event; nothing is measured with it.
     pub at: Timestamp,
+    /// When it was recorded, as the time since some moment. It never goes back.
+    pub(crate) since_start: Duration,
     /// The type of the event.
     pub event_type: EventType,
     /// The reason, a CamelCase word.
@@ -164,6 +167,7 @@ impl Occurrence {
         event: Event,
         reporter: &Arc<Reporter>,
         at: Timestamp,
+        since_start: Duration,
         name: impl FnOnce(&str) -> String,
     ) -> Result<Self, UnknownKind> {
         if !is_known(&event.regarding) {
@@ -171,6 +175,7 @@ impl Occurrence {
         }
         Ok(Occurrence {
             at,
+            since_start,
             name: name(event.regarding.name.as_deref().unwrap_or_default()),
             event_type: event.event_type,
             reason: event.reason,

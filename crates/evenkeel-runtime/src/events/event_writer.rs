@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::sink::SinkEvent;
@@ -32,8 +31,8 @@ pub(crate) trait EventWriter: Send + 'static {
         Vec::new()
     }
 
-    /// Returns the finished series. Called every [`finish_after`](super::SinkOptions::finish_after).
-    fn finish(&mut self, now: Timestamp) -> Vec<Write<Self::Event>> {
+    /// Returns the finished series, by the clock of [`Occurrence::since_start`]. Called every [`finish_after`](super::SinkOptions::finish_after).
+    fn finish(&mut self, now: Duration) -> Vec<Write<Self::Event>> {
         let _ = now;
         Vec::new()
     }

@@ -9,7 +9,6 @@ use std::time::Duration;
 use evenkeel_base::jitter;
 use k8s_openapi::api::events::v1::{Event, EventSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use lru::LruCache;
 use serde_json::json;
 
@@ -36,7 +35,7 @@ pub(crate) struct Series {
 struct SeriesEntry {
     event: Event,
     /// When it was seen last.
-    last: Timestamp,
+    last: Duration,
     /// The count in the last write that was handed out.
     written: i32,
     /// The count at which the series was considered finished.
@@ -57,7 +56,7 @@ impl Series {
             return Observed::spam();
         }
         let event = new_event(occurrence);
-        let entry = SeriesEntry { event: event.clone(), last: occurrence.at, written: 1, finishing: None };
+        let entry = SeriesEntry { event: event.clone(), last: occurrence.since_start, written: 1, finishing: None };
         let mut observed = Observed::write(Write::create(key.clone(), event));
         if let Some((key, mut forgotten)) = self.entries.push(key, entry) {
             observed.writes.extend(forgotten.write_if_behind(&key));
@@ -72,10 +71,10 @@ impl SeriesEntry {
     }
 
     /// Counts one more occurrence.
-    fn add(&mut self, at: Timestamp) {
+    fn add(&mut self, occurrence: &Occurrence) {
         let count = self.count().saturating_add(1);
-        self.event.series = Some(EventSeries { count, last_observed_time: MicroTime(at) });
-        self.last = self.last.max(at);
+        self.event.series = Some(EventSeries { count, last_observed_time: MicroTime(occurrence.at) });
+        self.last = self.last.max(occurrence.since_start);
     }
 
     /// Returns a write of the series. `None` if it has a single occurrence.
@@ -104,7 +103,7 @@ impl EventWriter for Series {
         let key = occurrence.series_key();
         let Some(entry) = self.entries.get_mut(&key) else { return self.begin(key, occurrence) };
         let is_first_of_series = entry.event.series.is_none();
-        entry.add(occurrence.at);
+        entry.add(occurrence);
         if !is_first_of_series {
             return Observed::counted();
         }
@@ -132,11 +131,11 @@ impl EventWriter for Series {
         self.entries.iter_mut().rev().filter_map(|(key, entry)| entry.write(key)).collect()
     }
 
-    fn finish(&mut self, now: Timestamp) -> Vec<Write<Event>> {
-        let silence = SignedDuration::try_from(self.options.finish_after).unwrap_or(SignedDuration::MAX);
+    fn finish(&mut self, now: Duration) -> Vec<Write<Event>> {
+        let silence = self.options.finish_after;
         let (mut writes, mut single) = (Vec::new(), Vec::new());
         for (key, entry) in self.entries.iter_mut().rev() {
-            if now.duration_since(entry.last) <= silence {
+            if now.saturating_sub(entry.last) <= silence {
                 continue;
             }
             match entry.write(key) {

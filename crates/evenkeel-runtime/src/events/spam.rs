@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use evenkeel_base::TokenBucket;
-use k8s_openapi::jiff::Timestamp;
 use lru::LruCache;
 
 use super::options::{SinkOptions, Spam};
@@ -26,11 +25,10 @@ impl SpamFilter {
     pub(crate) fn accepts(&mut self, occurrence: &Occurrence) -> bool {
         let Some(spam) = self.options.spam else { return true };
         let key = self.options.spam_key_of(occurrence);
-        self.take(key, spam, occurrence.at)
+        self.take(key, spam, occurrence.since_start)
     }
 
-    fn take(&mut self, key: EventKey, spam: Spam, now: Timestamp) -> bool {
-        let now = Duration::try_from(now.as_duration()).unwrap_or_default();
+    fn take(&mut self, key: EventKey, spam: Spam, now: Duration) -> bool {
         if let Some(bucket) = self.buckets.get_mut(&key) {
             return bucket.try_take(now);
         }

@@ -35,8 +35,8 @@ pub(crate) fn reporter() -> Arc<Reporter> {
 
 /// Returns an occurrence of the event this many seconds after the start.
 pub(crate) fn occurrence(event: Event, seconds: u64) -> Occurrence {
-    let at = at(seconds);
-    Occurrence::new(event, &reporter(), at, |object| event_name(object, at.as_nanosecond(), 0)).unwrap()
+    let (at, since_start) = (at(seconds), Duration::from_secs(seconds));
+    Occurrence::new(event, &reporter(), at, since_start, |object| event_name(object, at.as_nanosecond(), 0)).unwrap()
 }
 
 /// A warning about the pod `web`.

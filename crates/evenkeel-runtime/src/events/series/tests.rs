@@ -140,15 +140,15 @@ fn en_007_a_series_ends_after_six_minutes_without_events() {
     for name in ["a", "a", "b", "b", "c", "c", "single"] {
         see(&mut series, about(name), 0);
     }
-    assert!(series.finish(at(6 * MINUTE)).is_empty(), "six minutes are not more than six minutes");
+    assert!(series.finish(seconds(6 * MINUTE)).is_empty(), "six minutes are not more than six minutes");
     see(&mut series, about("b"), 6 * MINUTE);
-    let writes = series.finish(at(6 * MINUTE + 1));
+    let writes = series.finish(seconds(6 * MINUTE + 1));
     assert_eq!(patched(&writes), [("a".to_owned(), 2), ("c".to_owned(), 2)]);
     assert_eq!(series.entries.len(), 3, "single events go without a word");
     series.settled(&writes[0].key, Settled::Written(&writes[0].event));
     series.settled(&writes[1].key, Settled::GivenUp);
     assert_eq!(series.entries.len(), 2, "what was not written is kept");
-    let writes = series.finish(at(6 * MINUTE + 2));
+    let writes = series.finish(seconds(6 * MINUTE + 2));
     assert_eq!(patched(&writes), [("c".to_owned(), 2)]);
     see(&mut series, about("c"), 6 * MINUTE + 3);
     series.settled(&writes[0].key, Settled::Written(&writes[0].event));

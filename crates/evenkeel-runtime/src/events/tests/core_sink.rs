@@ -1,5 +1,7 @@
 //! Sinks of `v1`.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -210,6 +212,30 @@ async fn qhc_19_the_spam_filter_does_not_stop_counting() {
     warn(&recorder, "R", "n");
     recorder.flush().await;
     assert_eq!(sink.calls(), [("patch", 31)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ec_005_ec_010_a_clock_that_is_set_changes_no_duration() {
+    const DAY: u64 = 24 * 60 * 60;
+    for times in [[DAY, 2 * DAY], [2 * DAY, DAY]] {
+        let day = Arc::new(AtomicUsize::new(0));
+        let today = Arc::clone(&day);
+        let broadcaster = EventBroadcaster::with_clock(move || at(times[today.load(Ordering::Relaxed)]));
+        let sink = FakeSink::default();
+        let _ = broadcaster.record_to_core(sink.clone(), SinkOptions::new().spam_filter(15, seconds(300)));
+        let recorder = broadcaster.recorder("kubelet").build();
+        for number in 0..20 {
+            day.store(number / 5 % 2, Ordering::Relaxed);
+            warn(&recorder, "R", &format!("note {number}"));
+            recorder.flush().await;
+        }
+        assert_eq!(sink.stored().len(), 10, "nine notes, and one combined event");
+        assert_eq!(sink.calls().len(), 15, "the bucket was not refilled");
+        sleep(seconds(300)).await;
+        warn(&recorder, "R", "another");
+        recorder.flush().await;
+        assert_eq!(sink.calls().len(), 1, "a token after five minutes, whatever the time of day");
+    }
 }
 
 #[tokio::test(start_paused = true)]
