@@ -238,5 +238,8 @@ async fn main() -> Outcome {
 }
 
 #[cfg(test)]
+#[path = "operator/simulation.rs"]
+mod simulation;
+#[cfg(test)]
 #[path = "operator/tests.rs"]
 mod tests;

@@ -294,7 +294,8 @@ impl Scenario {
     }
 
     /// Runs the scenario once without faults, and then once for every write of every process and every [phase](CrashPhase) of it, with
-    /// a crash there and no other fault. The writes are those of the first run; a process that writes nothing adds no runs.
+    /// a crash there and no other fault. The writes are those of the first run; a process that writes nothing adds no runs. Of writes to
+    /// Leases and Events with no other write between them, the first five count.
     ///
     /// # Errors
     /// The first run that breaks an invariant.
@@ -305,7 +306,8 @@ impl Scenario {
     }
 
     /// Runs the scenario once without faults, and then once for every write of every process and every number of revisions up to six,
-    /// with a restart there onto a replica that lacks so many revisions and is stuck for a minute.
+    /// with a restart there onto a replica that lacks so many revisions and is stuck for a minute. The writes are those of
+    /// [`crash_matrix`](Self::crash_matrix).
     ///
     /// # Errors
     /// The first run that breaks an invariant.
@@ -326,10 +328,13 @@ impl Scenario {
 
     /// Returns the writes of each process in a run without faults.
     fn write_points(&self) -> Vec<(String, u32)> {
-        let plain = self.without_faults(&ChoiceSource::Tape(Tape::default()));
-        let names = self.process_ids().zip(&self.processes);
-        let count = |process| plain.writes.get(&process).copied().unwrap_or_default();
-        names.flat_map(|(process, (name, _))| (1..=count(process)).map(|write| (name.to_string(), write))).collect()
+        let mut plain = self.without_faults(&ChoiceSource::Tape(Tape::default()));
+        let processes = self.process_ids().zip(&self.processes);
+        let points = processes.flat_map(|(process, (name, _))| {
+            let writes = plain.write_points.remove(&process).unwrap_or_default();
+            writes.into_iter().map(|write| (name.to_string(), write))
+        });
+        points.collect()
     }
 
     fn without_faults(&self, choices: &ChoiceSource) -> Run {

@@ -104,8 +104,8 @@ pub struct Run {
     pub(crate) recording: Recording,
     pub(crate) has_random_workload: bool,
     pub(crate) state: ClusterState,
-    /// How many writes each process has sent.
-    pub(crate) writes: BTreeMap<ProcessId, u32>,
+    /// The numbers of the writes of each process that are points of a matrix.
+    pub(crate) write_points: BTreeMap<ProcessId, Vec<u32>>,
 }
 
 /// Runs a scenario once.
@@ -146,7 +146,7 @@ async fn simulate(scenario: &Scenario, plan: &RunPlan<'_>) -> Run {
         world.fail("progress", format!("tasks have run {STEP_LIMIT} times: something never waits"));
     }
     let (simulated, steps) = (world.executor.now(), world.executor.steps());
-    let writes = scenario.process_ids().map(|process| (process, world.writes(process))).collect();
+    let write_points = scenario.process_ids().map(|process| (process, world.take_write_points(process))).collect();
     let recorded = world.finish();
     Run {
         failure: recorded.failure,
@@ -165,7 +165,7 @@ async fn simulate(scenario: &Scenario, plan: &RunPlan<'_>) -> Run {
         },
         has_random_workload: recorded.has_random_workload,
         state: state.unwrap_or_default(),
-        writes,
+        write_points,
     }
 }
 

@@ -185,7 +185,6 @@ impl Scenario {
         self
     }
 
-    /// Leaves the API server out: a run takes a fraction of the time. Its objects and definitions do not exist, and requests are
     /// Leaves the API server out, so that a run takes a fraction of the time. Requests are refused, as by a server that does not run,
     /// and objects and definitions cannot be set up.
     #[must_use]

@@ -26,8 +26,10 @@ use crate::trace::{Trace, TraceLine};
 const LATENCY: Duration = Duration::from_millis(1);
 /// The probability of a panic where one is possible, in parts per million.
 const PANIC_RATE: u32 = 50_000;
-/// A process that writes more often in a run is in a loop.
+/// A process that writes more often in a run, heartbeats aside, is in a loop.
 const WRITE_LIMIT: u32 = 500;
+/// Of heartbeats without another write between them, so many are points of a matrix: those after them find the process as it was.
+const HEARTBEAT_POINTS: u32 = 5;
 
 /// A point at which a process crashes in a crash matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +113,18 @@ pub(crate) struct World {
     pub(crate) shared: SharedRecords,
 }
 
+/// The writes of a process, over all its lives.
+#[derive(Debug, Default)]
+struct ProcessWrites {
+    count: u32,
+    /// Those that are no heartbeats.
+    changes: u32,
+    /// Heartbeats since the last other write.
+    heartbeats: u32,
+    /// The numbers of those that are points of a matrix.
+    points: Vec<u32>,
+}
+
 #[derive(Debug, Default)]
 struct WorldState {
     trace: Trace,
@@ -125,7 +139,7 @@ struct WorldState {
     /// Texts that must not appear in anything that the run shows.
     secrets: Vec<Arc<str>>,
     names: BTreeMap<ProcessId, Arc<str>>,
-    writes: BTreeMap<ProcessId, u32>,
+    writes: BTreeMap<ProcessId, ProcessWrites>,
     /// The collections that were written to: their path in the API.
     collections: BTreeSet<String>,
     /// Writes while the cluster should be stable, by process.
@@ -366,10 +380,20 @@ impl World {
             return None;
         }
         let writes = state.writes.entry(process).or_default();
-        *writes += 1;
-        let number = *writes;
+        writes.count += 1;
+        if is_heartbeat(collection) {
+            writes.heartbeats += 1;
+        } else {
+            writes.heartbeats = 0;
+            writes.changes += 1;
+        }
+        let number = writes.count;
+        if writes.heartbeats <= HEARTBEAT_POINTS {
+            writes.points.push(number);
+        }
+        let is_loop = writes.heartbeats == 0 && writes.changes == WRITE_LIMIT;
         drop(state);
-        if number == WRITE_LIMIT {
+        if is_loop {
             self.fail("stable", format!("{WRITE_LIMIT} writes of one process, the last one to {collection}"));
         }
         Some(number)
@@ -422,9 +446,9 @@ impl World {
         self.lock().collections.clone()
     }
 
-    /// Returns how many writes a process has sent.
-    pub(crate) fn writes(&self, process: ProcessId) -> u32 {
-        self.lock().writes.get(&process).copied().unwrap_or_default()
+    /// Takes the numbers of the writes of a process that are points of a matrix.
+    pub(crate) fn take_write_points(&self, process: ProcessId) -> Vec<u32> {
+        self.lock().writes.get_mut(&process).map(|writes| std::mem::take(&mut writes.points)).unwrap_or_default()
     }
 
     /// Notes that a process is where only one may be.
