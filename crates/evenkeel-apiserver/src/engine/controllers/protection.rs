@@ -33,6 +33,8 @@ pub(crate) struct Protection {
     users: HashMap<String, ClaimUsers>,
     /// When a delayed controller runs next.
     due: Option<Duration>,
+    /// At this revision nothing waits that is not used.
+    settled: Option<u64>,
 }
 
 /// The keys of deleted objects with their finalizer, of one resource.
@@ -102,12 +104,18 @@ impl ApiEngine {
         for _ in 0..2 {
             let unused = {
                 let mut protection = self.lock_protection();
+                let revision = Some(self.store.revision());
+                if protection.settled == revision {
+                    return;
+                }
                 protection.read(&self.store);
-                protection.unused(&self.store)
+                let unused = protection.unused(&self.store);
+                if unused.is_empty() {
+                    protection.settled = revision;
+                    return;
+                }
+                unused
             };
-            if unused.is_empty() {
-                return;
-            }
             for (table, finalizer, key) in unused {
                 self.release(table, finalizer, &key);
             }
