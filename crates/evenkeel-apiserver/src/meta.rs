@@ -8,7 +8,7 @@ mod names;
 mod tests;
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use serde_json::{Map, Value};
 
@@ -183,12 +183,12 @@ pub(crate) fn too_long(path: &str, max: usize) -> FieldError {
 }
 
 /// Adds one error for each fault of `value`, up to the limit of errors.
-pub(crate) fn refuse(errors: &mut Vec<FieldError>, path: &str, value: &str, faults: Vec<String>) {
+pub(crate) fn refuse(errors: &mut Vec<FieldError>, path: impl fmt::Display, value: &str, faults: Vec<String>) {
     for fault in faults {
         if is_full(errors) {
             return;
         }
-        errors.push(FieldError::invalid(path, &Value::from(value), fault));
+        errors.push(FieldError::invalid(path.to_string(), &Value::from(value), fault));
     }
 }
 
@@ -202,13 +202,13 @@ fn validate_owner_references(meta: &Value, errors: &mut Vec<FieldError>) {
     let Some(references) = meta.get("ownerReferences").and_then(Value::as_array) else {
         return;
     };
-    let mut controller: Option<String> = None;
+    let mut controller = None;
     let mut several = false;
     for (index, reference) in references.iter().enumerate() {
         if is_full(errors) {
             return;
         }
-        let path = format!("metadata.ownerReferences[{index}]");
+        let path = format_args!("metadata.ownerReferences[{index}]");
         let api_version = text(reference, "apiVersion");
         let kind = text(reference, "kind");
         if api_version.is_empty() {
@@ -226,22 +226,26 @@ fn validate_owner_references(meta: &Value, errors: &mut Vec<FieldError>) {
             }
         }
         if api_version == "v1" && kind == "Event" {
-            errors.push(FieldError::invalid(path, reference, "/v1, Kind=Event is disallowed from being an owner"));
+            errors.push(FieldError::invalid(
+                path.to_string(),
+                reference,
+                "/v1, Kind=Event is disallowed from being an owner",
+            ));
         }
         if reference.get("controller") == Some(&Value::Bool(true)) {
-            let this = format!("{kind}/{}", text(reference, "name"));
-            match &controller {
-                None => controller = Some(this),
+            let name = text(reference, "name");
+            match controller {
+                None => controller = Some((kind, name)),
                 // The error repeats the whole list, so it is reported once.
                 Some(_) if several => {}
-                Some(first) => {
+                Some((first_kind, first_name)) => {
                     several = true;
                     errors.push(FieldError::invalid(
                         "metadata.ownerReferences",
                         &Value::from(references.clone()),
                         format!(
                             "Only one reference can have Controller set to true. Found \"true\" in references for \
-                             {first} and {this}"
+                             {first_kind}/{first_name} and {kind}/{name}"
                         ),
                     ));
                 }

@@ -48,7 +48,7 @@ fn object_reference(errors: &mut Vec<FieldError>, reference: Option<&Value>, pat
     for key in ["kind", "name"] {
         match text_at(reference, &[key]) {
             "" => errors.push(FieldError::required(format!("{path}.{key}"), "")),
-            text => refuse(errors, &format!("{path}.{key}"), text, path_segment(text)),
+            text => refuse(errors, format_args!("{path}.{key}"), text, path_segment(text)),
         }
     }
     let version = text_at(reference, &["apiVersion"]);
@@ -121,7 +121,7 @@ fn metric_source(errors: &mut Vec<FieldError>, kind: &str, source: &Value, path:
             if kind == "containerResource" {
                 match text_at(source, &["container"]) {
                     "" => errors.push(FieldError::required(format!("{path}.container"), "must specify a container")),
-                    container => refuse(errors, &format!("{path}.container"), container, dns_label(container)),
+                    container => refuse(errors, format_args!("{path}.container"), container, dns_label(container)),
                 }
             }
         }

@@ -1,5 +1,7 @@
 //! Checks shared by several kinds: numbers, immutability, label selectors.
 
+use std::fmt;
+
 use serde_json::Value;
 
 use crate::field::FieldError;
@@ -54,7 +56,13 @@ fn significant(value: Option<&Value>) -> Option<&Value> {
 }
 
 /// Requires that `parent.key`, if present, is one of `supported`.
-pub(super) fn supported(errors: &mut Vec<FieldError>, object: &Value, parent: &str, key: &str, supported: &[&str]) {
+pub(super) fn supported(
+    errors: &mut Vec<FieldError>,
+    object: &Value,
+    parent: impl fmt::Display,
+    key: &str,
+    supported: &[&str],
+) {
     if let Some(value) = object.get(key).filter(|value| !value.is_null())
         && !value.as_str().is_some_and(|text| supported.contains(&text))
     {
@@ -86,10 +94,10 @@ pub(super) fn label_selector(errors: &mut Vec<FieldError>, selector: &Value, pat
             )),
         }
         let key = text_at(expression, &["key"]);
-        refuse(errors, &format!("{path}.key"), key, qualified_name(key));
+        refuse(errors, format_args!("{path}.key"), key, qualified_name(key));
         for (index, value) in values.iter().enumerate() {
             let value = value.as_str().unwrap_or_default();
-            refuse(errors, &format!("{path}.values[{index}]"), value, label_value(value));
+            refuse(errors, format_args!("{path}.values[{index}]"), value, label_value(value));
         }
     }
 }

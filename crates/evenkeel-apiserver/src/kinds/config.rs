@@ -114,7 +114,7 @@ pub(super) fn validate_config_map(object: &Value) -> Vec<FieldError> {
         size += value.as_str().map_or(0, str::len);
     }
     for (key, value) in binary.into_iter().flatten() {
-        refuse(&mut errors, &format!("binaryData[{key}]"), key, config_key(key));
+        refuse(&mut errors, format_args!("binaryData[{key}]"), key, config_key(key));
         size += decoded_length(value);
     }
     if size > MAX_DATA_BYTES {
@@ -135,7 +135,7 @@ pub(super) fn validate_secret(object: &Value) -> Vec<FieldError> {
     let data = object.get("data").and_then(Value::as_object).unwrap_or(&nothing);
     let mut size = 0;
     for (key, value) in data {
-        refuse(&mut errors, &format!("data[{key}]"), key, config_key(key));
+        refuse(&mut errors, format_args!("data[{key}]"), key, config_key(key));
         size += decoded_length(value);
     }
     if size > MAX_DATA_BYTES {

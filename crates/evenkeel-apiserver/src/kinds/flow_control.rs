@@ -89,7 +89,7 @@ fn validate_subject(errors: &mut Vec<FieldError>, subject: &Value, path: &str) {
             if name.is_empty() {
                 errors.push(FieldError::required(format!("{path}.{own}.name"), ""));
             } else if kind == "ServiceAccount" && name != "*" {
-                refuse(errors, &format!("{path}.{own}.name"), name, dns_subdomain(name));
+                refuse(errors, format_args!("{path}.{own}.name"), name, dns_subdomain(name));
             }
             if kind == "ServiceAccount" {
                 let path = format!("{path}.{own}.namespace");
@@ -155,7 +155,7 @@ fn validate_resource_rule(errors: &mut Vec<FieldError>, rule: &Value, path: &str
         for (index, namespace) in namespaces.iter().enumerate() {
             let faults = dns_label(namespace).into_iter();
             let explain = |fault| format!("each member of this list must be '*' or a DNS-1123 label; {fault}");
-            refuse(errors, &format!("{path}[{index}]"), namespace, faults.map(explain).collect());
+            refuse(errors, format_args!("{path}[{index}]"), namespace, faults.map(explain).collect());
         }
     }
 }

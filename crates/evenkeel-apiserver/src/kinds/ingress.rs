@@ -53,11 +53,11 @@ pub(super) fn validate(ingress: &Value, old: Option<&Value>) -> Vec<FieldError> 
     for (index, tls) in list_at(spec, &["tls"]).iter().enumerate() {
         for (number, host) in list_at(tls, &["hosts"]).iter().enumerate() {
             let host = host.as_str().unwrap_or_default();
-            refuse(&mut errors, &format!("spec.tls[{index}].hosts[{number}]"), host, host_faults(host));
+            refuse(&mut errors, format_args!("spec.tls[{index}].hosts[{number}]"), host, host_faults(host));
         }
         let secret = text_at(tls, &["secretName"]);
         if !secret.is_empty() && !allows_secrets {
-            refuse(&mut errors, &format!("spec.tls[{index}].secretName"), secret, dns_subdomain(secret));
+            refuse(&mut errors, format_args!("spec.tls[{index}].secretName"), secret, dns_subdomain(secret));
         }
     }
     if let Some(class) = at(spec, &["ingressClassName"]).and_then(Value::as_str) {
@@ -155,14 +155,14 @@ fn validate_backend(errors: &mut Vec<FieldError>, backend: &Value, path: &str) {
             if name.is_empty() {
                 errors.push(FieldError::required(format!("{path}.service.name"), ""));
             } else {
-                refuse(errors, &format!("{path}.service.name"), name, dns_label(name));
+                refuse(errors, format_args!("{path}.service.name"), name, dns_label(name));
             }
             let port = text_at(service, &["port", "name"]);
             let number = at(service, &["port", "number"]).and_then(Value::as_i64).unwrap_or_default();
             match (port, number) {
                 ("", 0) => errors.push(FieldError::required(path, "port name or number is required")),
-                ("", number) => in_port_range(errors, number, &format!("{path}.service.port.number")),
-                (port, 0) => refuse(errors, &format!("{path}.service.port.name"), port, port_name(port)),
+                ("", number) => in_port_range(errors, number, format_args!("{path}.service.port.number")),
+                (port, 0) => refuse(errors, format_args!("{path}.service.port.name"), port, port_name(port)),
                 _ => errors.push(FieldError::invalid(path, &"".into(), "cannot set both port name & port number")),
             }
         }
@@ -171,14 +171,14 @@ fn validate_backend(errors: &mut Vec<FieldError>, backend: &Value, path: &str) {
 
 fn validate_reference(errors: &mut Vec<FieldError>, reference: &Value, path: &str) {
     if let Some(group) = at(reference, &["apiGroup"]).and_then(Value::as_str) {
-        refuse(errors, &format!("{path}.apiGroup"), group, dns_subdomain(group));
+        refuse(errors, format_args!("{path}.apiGroup"), group, dns_subdomain(group));
     }
     for key in ["kind", "name"] {
         let text = text_at(reference, &[key]);
         if text.is_empty() {
             errors.push(FieldError::required(format!("{path}.{key}"), ""));
         } else {
-            refuse(errors, &format!("{path}.{key}"), text, path_segment(text));
+            refuse(errors, format_args!("{path}.{key}"), text, path_segment(text));
         }
     }
 }

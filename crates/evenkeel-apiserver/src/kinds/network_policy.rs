@@ -84,11 +84,11 @@ fn validate_port(errors: &mut Vec<FieldError>, port: &Value, path: &str) {
         None => refuse_end(errors, "may not be specified when `port` is not specified"),
         Some(Value::String(name)) => {
             refuse_end(errors, "may not be specified when `port` is non-numeric");
-            refuse(errors, &format!("{path}.port"), name, port_name(name));
+            refuse(errors, format_args!("{path}.port"), name, port_name(name));
         }
         Some(number) => {
             let number = number.as_i64().unwrap_or_default();
-            in_port_range(errors, number, &format!("{path}.port"));
+            in_port_range(errors, number, format_args!("{path}.port"));
             if let Some(end) = end.and_then(Value::as_i64) {
                 if end < number {
                     refuse_end(errors, "must be greater than or equal to `port`");

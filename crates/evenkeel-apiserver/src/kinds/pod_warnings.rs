@@ -70,9 +70,10 @@ pub(super) fn warnings(pod: &Value, path: &str) -> Vec<String> {
         }
     }
     volumes(&mut warnings, spec, &prefix);
-    duplicates(&mut warnings, spec, &prefix, "hostAliases", "ip");
-    duplicates(&mut warnings, spec, &prefix, "imagePullSecrets", "name");
-    for (index, secret) in list_at(spec, &["imagePullSecrets"]).iter().enumerate() {
+    duplicates(&mut warnings, list_at(spec, &["hostAliases"]), format_args!("{prefix}spec.hostAliases"), "ip");
+    let pull_secrets = list_at(spec, &["imagePullSecrets"]);
+    duplicates(&mut warnings, pull_secrets, format_args!("{prefix}spec.imagePullSecrets"), "name");
+    for (index, secret) in pull_secrets.iter().enumerate() {
         if text_at(secret, &["name"]).is_empty() {
             warnings.push(format!("{prefix}spec.imagePullSecrets[{index}].name: invalid empty name \"\""));
         }
@@ -86,14 +87,17 @@ pub(super) fn warnings(pod: &Value, path: &str) -> Vec<String> {
     if has_annotation(SECCOMP_POD) && at(spec, &["securityContext", "seccompProfile"]).is_none() {
         warnings.push(format!("{prefix}metadata.annotations[{SECCOMP_POD}]: {SECCOMP}"));
     }
+    let is_of_container = |key: &String| key.starts_with(SECCOMP_CONTAINER) || key.starts_with(APPARMOR_CONTAINER);
+    let has_container_annotations = annotations.is_some_and(|annotations| annotations.keys().any(is_of_container));
+    let mut all_ports = Vec::new();
     for Container { object: container, path } in containers(spec, &prefix) {
-        if annotations.is_some() {
+        if has_container_annotations {
             let key = format!("{SECCOMP_CONTAINER}{}", text_at(container, &["name"]));
             if has_annotation(&key) && at(container, &["securityContext", "seccompProfile"]).is_none() {
                 warnings.push(format!("{prefix}metadata.annotations[{key}]: {SECCOMP}"));
             }
         }
-        if is_template && annotations.is_some() {
+        if is_template && has_container_annotations {
             let key = format!("{APPARMOR_CONTAINER}{}", text_at(container, &["name"]));
             let has_profile = at(container, &["securityContext", "appArmorProfile"]).is_some()
                 || at(spec, &["securityContext", "appArmorProfile"]).is_some();
@@ -102,17 +106,19 @@ pub(super) fn warnings(pod: &Value, path: &str) -> Vec<String> {
                 warnings.push(format!("{prefix}metadata.annotations[{key}]: {message}"));
             }
         }
-        let resources = at(container, &["resources"]).unwrap_or(&Value::Null);
-        let kinds = ["limits", "requests"].map(|kind| (kind, at(resources, &[kind]).unwrap_or(&Value::Null)));
-        for resource in BYTES {
-            for (kind, amounts) in kinds {
-                let path = format_args!("{path}.resources.{kind}[{resource}]");
-                fractional(&mut warnings, amounts.get(resource), path);
+        if let Some(resources) = at(container, &["resources"]) {
+            let kinds = ["limits", "requests"].map(|kind| (kind, at(resources, &[kind]).unwrap_or(&Value::Null)));
+            for resource in BYTES {
+                for (kind, amounts) in kinds {
+                    let path = format_args!("{path}.resources.{kind}[{resource}]");
+                    fractional(&mut warnings, amounts.get(resource), path);
+                }
             }
         }
         environment(&mut warnings, container, path);
+        all_ports.extend(ports(container, path));
     }
-    ports(&mut warnings, spec, &prefix);
+    port_conflicts(&mut warnings, &all_ports);
     if at(spec, &["terminationGracePeriodSeconds"]).and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
         let message = "must be >= 0; negative values are invalid and will be treated as 1";
         warnings.push(format!("{prefix}spec.terminationGracePeriodSeconds: {message}"));
@@ -203,7 +209,7 @@ pub(super) fn node_selector_term(warnings: &mut Vec<String>, term: &Value, check
 
 fn volumes(warnings: &mut Vec<String>, spec: &Value, prefix: &str) {
     for (index, volume) in list_at(spec, &["volumes"]).iter().enumerate() {
-        let path = format!("{prefix}spec.volumes[{index}]");
+        let path = format_args!("{prefix}spec.volumes[{index}]");
         for (plugin, message) in VOLUMES.iter().filter(|(plugin, _)| at(volume, &[plugin]).is_some()) {
             // The path is upstream's, which differs from the field for this one.
             let shown = if *plugin == "storageos" { "storageOS" } else { plugin };
@@ -218,12 +224,12 @@ fn volumes(warnings: &mut Vec<String>, spec: &Value, prefix: &str) {
     }
 }
 
-fn duplicates(warnings: &mut Vec<String>, spec: &Value, prefix: &str, list: &str, key: &str) {
+fn duplicates(warnings: &mut Vec<String>, items: &[Value], path: fmt::Arguments<'_>, key: &str) {
     let mut seen = HashSet::new();
-    for (index, item) in list_at(spec, &[list]).iter().enumerate() {
+    for (index, item) in items.iter().enumerate() {
         let value = text_at(item, &[key]);
         if !seen.insert(value) {
-            warnings.push(format!("{prefix}spec.{list}[{index}].{key}: duplicate {key} {value:?}"));
+            warnings.push(format!("{path}[{index}].{key}: duplicate {key} {value:?}"));
         }
     }
 }
@@ -271,22 +277,23 @@ impl fmt::Display for Port<'_> {
     }
 }
 
-fn ports(warnings: &mut Vec<String>, spec: &Value, prefix: &str) {
-    let mut all: Vec<Port<'_>> = Vec::new();
-    for Container { object: container, path } in containers(spec, prefix) {
-        for (index, port) in list_at(container, &["ports"]).iter().enumerate() {
-            let number = |key: &str| at(port, &[key]).and_then(Value::as_i64).unwrap_or_default();
-            all.push(Port {
-                container: path,
-                index,
-                host_ip: text_at(port, &["hostIP"]),
-                host_port: number("hostPort"),
-                number: number("containerPort"),
-                protocol: text_at(port, &["protocol"]),
-                name: text_at(port, &["name"]),
-            });
+fn ports<'a>(container: &'a Value, path: ContainerPath<'a>) -> impl Iterator<Item = Port<'a>> {
+    list_at(container, &["ports"]).iter().enumerate().map(move |(index, port)| {
+        let number = |key: &str| at(port, &[key]).and_then(Value::as_i64).unwrap_or_default();
+        Port {
+            container: path,
+            index,
+            host_ip: text_at(port, &["hostIP"]),
+            host_port: number("hostPort"),
+            number: number("containerPort"),
+            protocol: text_at(port, &["protocol"]),
+            name: text_at(port, &["name"]),
         }
-    }
+    })
+}
+
+/// Warns about ports that are in each other's way. They are given in the order of the containers.
+fn port_conflicts(warnings: &mut Vec<String>, all: &[Port<'_>]) {
     for (index, port) in all.iter().enumerate() {
         let Port { host_ip, host_port, number, protocol, name, .. } = port;
         if !host_ip.is_empty() && *host_port == 0 {

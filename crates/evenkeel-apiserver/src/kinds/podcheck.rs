@@ -1,6 +1,7 @@
 //! Validation of pod specifications, for pods and pod templates (OBJ-15).
 
 use std::collections::HashSet;
+use std::fmt;
 
 use serde_json::Value;
 
@@ -53,27 +54,27 @@ pub(super) fn spec(errors: &mut Vec<FieldError>, spec: &Value, path: &str, claim
         if is_full(errors) {
             return;
         }
-        let path = format!("{path}.volumes[{index}].name");
+        let path = format_args!("{path}.volumes[{index}].name");
         let name = text_at(volume, &["name"]);
         if name.is_empty() {
-            errors.push(FieldError::required(path, ""));
+            errors.push(FieldError::required(path.to_string(), ""));
             continue;
         }
-        refuse(errors, &path, name, dns_label(name));
+        refuse(errors, path, name, dns_label(name));
         if !declared.insert(name) {
-            errors.push(FieldError::duplicate(path, &Value::from(name)));
+            errors.push(FieldError::duplicate(path.to_string(), &Value::from(name)));
         }
         volumes.insert(name);
     }
     let regular = list_at(spec, &["containers"]);
-    let regular_path = format!("{path}.containers");
+    let regular_path = format_args!("{path}.containers");
     if regular.is_empty() {
-        errors.push(FieldError::required(regular_path.as_str(), ""));
+        errors.push(FieldError::required(regular_path.to_string(), ""));
     }
     let mut names: HashSet<&str> = HashSet::new();
-    containers(errors, regular, &regular_path, &volumes, &mut names);
+    containers(errors, regular, regular_path, &volumes, &mut names);
     let init = list_at(spec, &["initContainers"]);
-    containers(errors, init, &format!("{path}.initContainers"), &volumes, &mut names);
+    containers(errors, init, format_args!("{path}.initContainers"), &volumes, &mut names);
     supported(errors, spec, path, "restartPolicy", RESTART_POLICIES);
     supported(errors, spec, path, "dnsPolicy", DNS_POLICIES);
 }
@@ -84,7 +85,7 @@ pub(super) fn ephemeral_containers(errors: &mut Vec<FieldError>, spec: &Value, p
     let volumes: HashSet<&str> = names("volumes").collect();
     let targets: HashSet<&str> = names("containers").chain(names("initContainers")).collect();
     let list = list_at(spec, &["ephemeralContainers"]);
-    containers(errors, list, path, &volumes, &mut targets.clone());
+    containers(errors, list, format_args!("{path}"), &volumes, &mut targets.clone());
     for (index, each) in list.iter().enumerate() {
         let path = format!("{path}[{index}]");
         let target = text_at(each, &["targetContainerName"]);
@@ -115,7 +116,7 @@ pub(super) fn ephemeral_containers(errors: &mut Vec<FieldError>, spec: &Value, p
 fn containers<'a>(
     errors: &mut Vec<FieldError>,
     containers: &'a [Value],
-    path: &str,
+    path: fmt::Arguments<'_>,
     volumes: &HashSet<&str>,
     names: &mut HashSet<&'a str>,
 ) {
@@ -123,20 +124,26 @@ fn containers<'a>(
         if is_full(errors) {
             return;
         }
-        let path = format!("{path}[{index}]");
+        let path = format_args!("{path}[{index}]");
         let name = text_at(each, &["name"]);
-        container(errors, each, name, &path, volumes);
+        container(errors, each, name, path, volumes);
         if !name.is_empty() && !names.insert(name) {
             errors.push(FieldError::duplicate(format!("{path}.name"), &Value::from(name)));
         }
     }
 }
 
-fn container(errors: &mut Vec<FieldError>, container: &Value, name: &str, path: &str, volumes: &HashSet<&str>) {
+fn container(
+    errors: &mut Vec<FieldError>,
+    container: &Value,
+    name: &str,
+    path: fmt::Arguments<'_>,
+    volumes: &HashSet<&str>,
+) {
     if name.is_empty() {
         errors.push(FieldError::required(format!("{path}.name"), ""));
     } else {
-        refuse(errors, &format!("{path}.name"), name, dns_label(name));
+        refuse(errors, format_args!("{path}.name"), name, dns_label(name));
     }
     if text_at(container, &["image"]).is_empty() {
         errors.push(FieldError::required(format!("{path}.image"), ""));
@@ -153,35 +160,39 @@ fn container(errors: &mut Vec<FieldError>, container: &Value, name: &str, path: 
     resources(errors, container, path);
 }
 
-fn ports(errors: &mut Vec<FieldError>, container: &Value, path: &str) {
+fn ports(errors: &mut Vec<FieldError>, container: &Value, path: fmt::Arguments<'_>) {
     let mut names: HashSet<&str> = HashSet::new();
     for (index, port) in list_at(container, &["ports"]).iter().enumerate() {
         if is_full(errors) {
             return;
         }
-        let path = format!("{path}.ports[{index}]");
+        let path = format_args!("{path}.ports[{index}]");
         let name = text_at(port, &["name"]);
         if !name.is_empty() {
-            refuse(errors, &format!("{path}.name"), name, port_name(name));
+            refuse(errors, format_args!("{path}.name"), name, port_name(name));
             if !names.insert(name) {
                 errors.push(FieldError::duplicate(format!("{path}.name"), &Value::from(name)));
             }
         }
         match port.get("containerPort").and_then(Value::as_i64).unwrap_or_default() {
             0 => errors.push(FieldError::required(format!("{path}.containerPort"), "")),
-            number => in_port_range(errors, number, &format!("{path}.containerPort")),
+            number => in_port_range(errors, number, format_args!("{path}.containerPort")),
         }
         if let Some(number) = port.get("hostPort").and_then(Value::as_i64).filter(|number| *number != 0) {
-            in_port_range(errors, number, &format!("{path}.hostPort"));
+            in_port_range(errors, number, format_args!("{path}.hostPort"));
         }
-        supported(errors, port, &path, "protocol", PROTOCOLS);
+        supported(errors, port, path, "protocol", PROTOCOLS);
     }
 }
 
 /// Checks the range of a port number.
-pub(super) fn in_port_range(errors: &mut Vec<FieldError>, number: i64, path: &str) {
+pub(super) fn in_port_range(errors: &mut Vec<FieldError>, number: i64, path: impl fmt::Display) {
     if !(1..=65535).contains(&number) {
-        errors.push(FieldError::invalid(path, &Value::from(number), "must be between 1 and 65535, inclusive"));
+        errors.push(FieldError::invalid(
+            path.to_string(),
+            &Value::from(number),
+            "must be between 1 and 65535, inclusive",
+        ));
     }
 }
 
@@ -203,13 +214,13 @@ pub(super) fn port_name(name: &str) -> Vec<String> {
     faults
 }
 
-fn mounts(errors: &mut Vec<FieldError>, container: &Value, path: &str, volumes: &HashSet<&str>) {
+fn mounts(errors: &mut Vec<FieldError>, container: &Value, path: fmt::Arguments<'_>, volumes: &HashSet<&str>) {
     let mut targets: HashSet<&str> = HashSet::new();
     for (index, mount) in list_at(container, &["volumeMounts"]).iter().enumerate() {
         if is_full(errors) {
             return;
         }
-        let path = format!("{path}.volumeMounts[{index}]");
+        let path = format_args!("{path}.volumeMounts[{index}]");
         let name = text_at(mount, &["name"]);
         if name.is_empty() {
             errors.push(FieldError::required(format!("{path}.name"), ""));
@@ -231,7 +242,7 @@ fn mounts(errors: &mut Vec<FieldError>, container: &Value, path: &str, volumes: 
     }
 }
 
-fn resources(errors: &mut Vec<FieldError>, container: &Value, path: &str) {
+fn resources(errors: &mut Vec<FieldError>, container: &Value, path: fmt::Arguments<'_>) {
     let Some(requests) = at(container, &["resources", "requests"]).and_then(Value::as_object) else {
         return;
     };

@@ -110,7 +110,7 @@ fn validate_subject(errors: &mut Vec<FieldError>, subject: &Value, namespaced: b
         "ServiceAccount" => {
             expect_group("");
             if !name.is_empty() {
-                refuse(errors, &format!("{path}.name"), name, dns_subdomain(name));
+                refuse(errors, format_args!("{path}.name"), name, dns_subdomain(name));
             }
             if !namespaced && text_at(subject, &["namespace"]).is_empty() {
                 errors.push(FieldError::required(format!("{path}.namespace"), ""));

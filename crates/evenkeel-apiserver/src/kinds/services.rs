@@ -367,16 +367,16 @@ fn validate_port<'a>(
             errors.push(FieldError::required(format!("{path}.name"), ""));
         }
     } else {
-        refuse(errors, &format!("{path}.name"), name, dns_label(name));
+        refuse(errors, format_args!("{path}.name"), name, dns_label(name));
         if !seen.names.insert(name) {
             errors.push(FieldError::duplicate(format!("{path}.name"), &Value::from(name)));
         }
     }
     let number = port.get("port").and_then(Value::as_i64).unwrap_or_default();
-    in_port_range(errors, number, &format!("{path}.port"));
+    in_port_range(errors, number, format_args!("{path}.port"));
     supported(errors, port, &path, "protocol", &["SCTP", "TCP", "UDP"]);
     if let Some(target) = port.get("targetPort").and_then(Value::as_i64) {
-        in_port_range(errors, target, &format!("{path}.targetPort"));
+        in_port_range(errors, target, format_args!("{path}.targetPort"));
     }
     if !seen.identities.insert(port_identity(port)) {
         let value = json!({"protocol": text_at(port, &["protocol"]), "port": number});

@@ -351,9 +351,11 @@ impl Connection {
         let requests = Arc::clone(&activity);
         let service = service_fn(move |request: http::Request<Incoming>| {
             let in_flight = InFlight::start(Arc::clone(&requests), epoch);
+            // In a box: hyper and tokio move the future of an HTTP/2 stream several times, and it is kilobytes long.
             let service = InProcess::new(Arc::clone(&shared), Caller::Network(Arc::clone(&peer)));
+            let response = Box::pin(service.serve(request));
             async move {
-                let response = service.serve(request).await?;
+                let response = response.await?;
                 Ok::<_, ConnectionCut>(response.map(|body| NetworkBody::new(body, in_flight)))
             }
         });

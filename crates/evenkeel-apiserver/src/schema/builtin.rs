@@ -155,6 +155,8 @@ fn read(source: &Map<String, Value>) -> SchemaNode {
         node.properties =
             properties.iter().filter_map(|(name, source)| Some((Box::from(name.as_str()), child(source)?))).collect();
     }
+    let fields = node.properties.iter().map(|(_, schema)| schema).chain(node.values.as_deref());
+    node.has_choices = fields.into_iter().any(|field| !field.node().choices.is_empty());
     // A required list or map has no `omitempty`.
     node.nulls = node
         .required

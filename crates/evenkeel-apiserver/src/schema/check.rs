@@ -32,7 +32,12 @@ fn check(schema: &Schema, value: &Value, path: PathStep<'_>, depth: usize, error
                 }
             }
             for (key, value) in object {
-                if let Some(field) = schema.field(key) {
+                let can_fail = match value {
+                    Value::Object(_) | Value::Array(_) => true,
+                    Value::String(_) => shape.has_choices,
+                    Value::Null | Value::Bool(_) | Value::Number(_) => false,
+                };
+                if can_fail && let Some(field) = schema.field(key) {
                     check(field, value, path.field(key), depth + 1, errors);
                 }
             }

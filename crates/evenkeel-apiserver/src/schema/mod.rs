@@ -227,6 +227,8 @@ struct SchemaNode {
     defaulted: Vec<Box<str>>,
     /// `enum`.
     choices: Vec<Value>,
+    /// The `enum` of a property or of the map's values names the strings that it may have.
+    has_choices: bool,
     /// The values of a long `enum` as JSON.
     choice_index: Option<HashSet<Box<str>>>,
     list: List,

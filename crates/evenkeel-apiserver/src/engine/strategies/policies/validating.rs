@@ -91,7 +91,7 @@ fn check_annotations(annotations: &[Value], policy: &str, check: &mut Expression
         let path = format!("spec.auditAnnotations[{index}]");
         let (key, expression) = (text(annotation, "key"), text(annotation, "valueExpression").trim());
         let full = format!("{policy}/{key}");
-        refuse(check.errors, &format!("{path}.key"), &full, qualified_name(&full));
+        refuse(check.errors, format_args!("{path}.key"), &full, qualified_name(&full));
         if !keys.insert(key) {
             check.errors.push(FieldError::duplicate(format!("{path}.key"), &Value::from(key)));
         }
