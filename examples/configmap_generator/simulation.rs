@@ -69,7 +69,7 @@ fn a_restart_onto_an_old_replica_is_survived() -> Outcome {
 }
 
 #[test]
-fn random_faults_are_survived() -> Outcome {
+fn wrk_12_random_faults_are_survived() -> Outcome {
     let report = scenario()?.check(40)?;
     assert_eq!(report.runs, 40);
     Ok(())

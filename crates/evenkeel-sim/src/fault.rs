@@ -39,6 +39,8 @@ pub enum Fault {
     ServerError,
     /// No connection can be made.
     Refused,
+    /// The server does not accept the client: 401, or a TLS handshake that fails, as while certificates are replaced.
+    Unauthenticated,
     /// A request takes long to reach the server, or its response takes long to come back.
     Slow,
     /// A request gets no response. After a minute its connection breaks: keep-alives of the transport notice a dead peer, and a
@@ -97,7 +99,7 @@ pub enum Fault {
 
 impl Fault {
     /// All legal faults, in the order of their numbers.
-    pub const ALL: [Fault; 32] = [
+    pub const ALL: [Fault; 33] = [
         Fault::WatchEnds,
         Fault::WatchBreaks,
         Fault::WatchTruncated,
@@ -110,6 +112,7 @@ impl Fault {
         Fault::TooManyRequests,
         Fault::ServerError,
         Fault::Refused,
+        Fault::Unauthenticated,
         Fault::Slow,
         Fault::Hangs,
         Fault::WatchSilent,
@@ -151,6 +154,7 @@ impl Fault {
             Fault::TooManyRequests => "F-10",
             Fault::ServerError => "F-11",
             Fault::Refused => "F-12",
+            Fault::Unauthenticated => "F-13",
             Fault::Slow => "F-14",
             Fault::Hangs => "F-15",
             Fault::WatchSilent => "F-16",
@@ -202,7 +206,9 @@ impl Fault {
                 matches!(request, List { names_version: true } | WatchList { names_version: true })
             }
             Fault::PageExpires => request == Page,
-            Fault::TooManyRequests | Fault::ServerError | Fault::Refused | Fault::Hangs => true,
+            Fault::TooManyRequests | Fault::ServerError | Fault::Refused | Fault::Unauthenticated | Fault::Hangs => {
+                true
+            }
             // The events of a watch are late in any case.
             Fault::Slow => !request.is_watch(),
             Fault::ResponseLost | Fault::WriteLost => matches!(request, Write | NamedWrite),
@@ -393,6 +399,10 @@ pub(crate) fn request_fault(fault: Fault, decisions: &mut Decisions) -> (Request
             let retry_after = (number(2) == 1).then_some(1);
             (RequestFault::Inject(status(code, retry_after)), code.to_string())
         }
+        Fault::Unauthenticated => match number(2) {
+            0 => (RequestFault::Inject(status(401, None)), "401".to_owned()),
+            _ => (RequestFault::Refuse, "the TLS handshake fails".to_owned()),
+        },
         Fault::Slow => {
             let delay = Duration::from_millis(u64::from(number(45_000)));
             match number(2) {
@@ -429,6 +439,7 @@ pub(crate) fn expired_page(token: Option<String>) -> Action {
 
 fn status(code: u16, retry_after: Option<u32>) -> Action {
     let (reason, message) = match code {
+        401 => (Reason::UNAUTHORIZED, "Unauthorized"),
         429 => (Reason::TOO_MANY_REQUESTS, "too many requests"),
         503 => (Reason::SERVICE_UNAVAILABLE, "the server is currently unable to handle the request"),
         504 => (Reason::TIMEOUT, "the request timed out"),

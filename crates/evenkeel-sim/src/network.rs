@@ -117,7 +117,8 @@ impl Network {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "no response; the connection is dead"));
             }
             Some(RequestFault::Refuse) => {
-                world.trace(Some(sender), format!("{}: the connection is refused", subject.words));
+                let why = fault_words.unwrap_or_default();
+                world.trace(Some(sender), format!("{}: {why}", subject.words));
                 wait(delay).await;
                 return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "connection refused"));
             }

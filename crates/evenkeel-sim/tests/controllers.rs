@@ -95,6 +95,26 @@ fn sim_11_a_run_is_repeated_exactly() {
 }
 
 #[test]
+fn fau_2_no_fault_follows_the_last_one() {
+    let mut with_faults = 0;
+    for seed in 0..20 {
+        let run = scenario().replay(&format!("seed={seed:#x}")).unwrap();
+        let lines = run.trace.lines();
+        let quiet = lines.iter().position(|line| line.what == "no more faults").unwrap();
+        let is_fault = |line: &&TraceLine| {
+            // What a request has met is in parentheses; what a process or the server does has these words.
+            let words = ["(", "crashes", "paused", "jumps", "hangs", "restarts"];
+            !line.what.starts_with("logs: ") && words.iter().any(|word| line.what.contains(word))
+        };
+        // What was slow before arrives within a minute.
+        let end = lines[quiet].at + Duration::from_secs(60);
+        with_faults += u64::from(lines[..quiet].iter().any(|line| is_fault(&line)));
+        assert_eq!(lines.iter().filter(|line| line.at > end).find(is_fault), None, "seed {seed}");
+    }
+    assert!(with_faults > 10, "{with_faults} of 20 runs have faults");
+}
+
+#[test]
 fn sim_13_a_scenario_that_fails_without_faults_fails_its_matrices() {
     let scenario = Scenario::new("no-set-up").object(json!({"apiVersion": "example.com/v1", "kind": "Missing"}));
     assert_eq!(scenario.crash_matrix().unwrap_err().failure().invariant, "set-up");

@@ -173,6 +173,16 @@ fn rpl_2_code_that_is_mended_after_the_fault_replays_the_tape() {
 }
 
 #[test]
+fn rpl_3_a_failure_is_shrunk_to_what_causes_it() {
+    let failed = lost_response();
+    let line = failed.replay_line();
+    let (tape, _) = line.split_once("tape=").unwrap().1.split_once('@').unwrap();
+    let choices: Vec<&str> = tape.split('.').collect();
+    assert!(choices.len() <= 4, "{line}");
+    assert_eq!(failed.run().faults.values().sum::<u64>(), 1, "one lost response is enough: {}", failed.run().trace);
+}
+
+#[test]
 fn rpl_4_requests_that_fail_become_fault_rules() {
     let failed = lost_response();
     let test = failed.regression_test("own_work()");
