@@ -10,20 +10,20 @@ use super::FieldTypes;
 use super::path::PathElement;
 use super::set::{FieldSet, FieldSetNode};
 
-/// Fields without an owner (SSA-4): those that the server sets, and the object's identity.
-const NEVER_OWNED: [&[&str]; 12] = [
-    &["apiVersion"],
-    &["kind"],
-    &["metadata"],
-    &["metadata", "name"],
-    &["metadata", "namespace"],
-    &["metadata", "creationTimestamp"],
-    &["metadata", "selfLink"],
-    &["metadata", "uid"],
-    &["metadata", "clusterName"],
-    &["metadata", "generation"],
-    &["metadata", "managedFields"],
-    &["metadata", "resourceVersion"],
+/// Fields of an object without an owner (SSA-4). Those below `metadata` have one, except for [`IDENTITY`].
+const NEVER_OWNED: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+/// Fields of the metadata without an owner (SSA-4): those that the server sets, and the object's identity.
+pub(super) const IDENTITY: [&str; 9] = [
+    "name",
+    "namespace",
+    "creationTimestamp",
+    "selfLink",
+    "uid",
+    "clusterName",
+    "generation",
+    "managedFields",
+    "resourceVersion",
 ];
 
 /// The value of an absent side.
@@ -51,10 +51,10 @@ impl Changes<'_> {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }
 
-    /// Removes these dotted paths and everything below them.
-    pub(crate) fn ignore(&mut self, paths: &[&str]) {
+    /// Removes these fields of the object and everything below them.
+    pub(crate) fn ignore(&mut self, names: &[&str]) {
         for set in self.sets() {
-            set.remove_subtrees(paths);
+            set.remove_subtrees(names);
         }
     }
 }
@@ -67,31 +67,7 @@ impl<'a> Changes<'a> {
 
 /// Returns the fields that the creator of an object owns.
 pub(crate) fn created<'a, T: FieldTypes>(object: &'a Value, types: Option<&T>) -> FieldSet<'a> {
-    let mut created = beside_nothing(object, types).below;
-    created.remove_never_owned();
-    created
-}
-
-/// Returns what [`compare`] adds and modifies if the other side is absent, without the cost of a second side.
-fn beside_nothing<'a, T: FieldTypes>(value: &'a Value, types: Option<&T>) -> FieldSetNode<'a> {
-    match shape(value, types) {
-        Shape::Map(map) if !map.is_empty() => {
-            let mut below = FieldSet::with_capacity(map.len());
-            for (name, value) in map {
-                let field = types.and_then(|types| types.field(name));
-                let node = match types.is_some_and(|types| types.always_has(name, field)) {
-                    true if is_empty_map(value) => continue,
-                    true => beside_nothing(value, field),
-                    false => whole(value, field),
-                };
-                below.push(PathElement::Field(name), node);
-            }
-            FieldSetNode { member: false, below }
-        }
-        Shape::List(list, _) if !list.is_empty() => FieldSetNode { member: false, ..whole(value, types) },
-        Shape::Leaf if value.is_null() => FieldSetNode::default(),
-        _ => FieldSetNode::leaf(),
-    }
+    changes(None, object, types).into_written()
 }
 
 /// Compares an object with its replacement. Fields without an owner are excluded.
@@ -111,8 +87,11 @@ pub(crate) fn changes<'a, T: FieldTypes>(old: Option<&'a Value>, new: &'a Value,
 impl FieldSet<'_> {
     /// Removes the fields that have no owner (SSA-4).
     pub(crate) fn remove_never_owned(&mut self) {
-        for path in NEVER_OWNED {
-            self.remove_member(path);
+        for name in NEVER_OWNED {
+            self.remove_member(&[name]);
+        }
+        for name in IDENTITY {
+            self.remove_member(&["metadata", name]);
         }
     }
 }
@@ -264,7 +243,7 @@ fn compare_maps<'a, T: FieldTypes>(
     }
 }
 
-fn is_empty_map(value: &Value) -> bool {
+pub(super) fn is_empty_map(value: &Value) -> bool {
     value.as_object().is_some_and(Map::is_empty)
 }
 

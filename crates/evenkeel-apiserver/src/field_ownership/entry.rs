@@ -12,6 +12,9 @@ use crate::json_text;
 /// The limit of update entries per object, above which the oldest are merged (SSA-6).
 const MAX_UPDATERS: usize = 10;
 
+/// The usual size of the text of an object's entries.
+pub(super) const USUAL_BYTES: usize = 1024;
+
 /// The manager of merged entries.
 const ANCIENT_CHANGES: &str = "ancient-changes";
 
@@ -85,6 +88,11 @@ impl<'a> ManagedFieldsEntry<'a> {
 
     /// Appends the entry with sorted keys. Absent values are omitted.
     fn write(&self, bytes: &mut Vec<u8>) {
+        self.write_with(bytes, |bytes| self.fields.write(bytes));
+    }
+
+    /// Appends the entry with the fields that `write_fields` appends instead of its own. Returns what that returns.
+    pub(super) fn write_with<R>(&self, bytes: &mut Vec<u8>, write_fields: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         let texts = |bytes: &mut Vec<u8>, texts: &[(&str, &str)]| {
             for (name, text) in texts.iter().filter(|(_, text)| !text.is_empty()) {
                 json_text::write_key(bytes, name);
@@ -95,7 +103,7 @@ impl<'a> ManagedFieldsEntry<'a> {
         bytes.push(b'{');
         texts(bytes, &[("apiVersion", self.api_version), ("fieldsType", "FieldsV1")]);
         json_text::write_key(bytes, "fieldsV1");
-        self.fields.write(bytes);
+        let written = write_fields(bytes);
         bytes.push(b',');
         let (operation, time) = (self.operation.as_str(), self.time.unwrap_or_default());
         let rest =
@@ -104,6 +112,7 @@ impl<'a> ManagedFieldsEntry<'a> {
         // At least the operation was written before.
         bytes.pop();
         bytes.push(b'}');
+        written
     }
 
     /// Returns the time in seconds; entries without a time are the oldest.
@@ -148,7 +157,7 @@ pub(crate) fn encode(entries: Vec<ManagedFieldsEntry<'_>>) -> Value {
 /// Does the same as JSON text.
 pub(crate) fn encode_text(mut entries: Vec<ManagedFieldsEntry<'_>>) -> Vec<u8> {
     entries.sort_by(|a, b| a.operation.cmp(&b.operation).then_with(|| a.by_age(b)));
-    let mut bytes = Vec::with_capacity(1024);
+    let mut bytes = Vec::with_capacity(USUAL_BYTES);
     bytes.push(b'[');
     for entry in &entries {
         if bytes.len() > 1 {

@@ -13,6 +13,7 @@ mod apply;
 mod atomics;
 mod compare;
 mod conflict;
+mod creation;
 mod entry;
 mod fields;
 mod intent;
@@ -107,7 +108,7 @@ pub(crate) struct Write<'a> {
     pub(crate) subresource: Option<&'a str>,
     /// The time of the write in RFC 3339 with whole seconds.
     pub(crate) now: &'a str,
-    /// Fields, as dotted paths, that this endpoint does not write (SSA-4): `status` on the main endpoint of a kind
+    /// Fields of the object that this endpoint does not write (SSA-4): `status` on the main endpoint of a kind
     /// that has a status sub-resource, `metadata` and `spec` on a custom resource's status.
     pub(crate) reset: &'a [&'a str],
 }
@@ -168,6 +169,14 @@ pub(crate) fn first_managed_fields<T: FieldTypes>(
     write: &Write<'_>,
 ) -> Option<Vec<u8>> {
     let requested = take_requested(new)?;
+    if requested.is_null() {
+        let mut bytes = Vec::with_capacity(entry::USUAL_BYTES);
+        bytes.push(b'[');
+        let entry = acting_entry(FieldSet::default(), write);
+        let is_owned = entry.write_with(&mut bytes, |bytes| creation::write(new, types, write.reset, bytes));
+        bytes.push(b']');
+        return is_owned.then_some(bytes);
+    }
     let mut written = compare::created(new, types);
     written.remove_subtrees(write.reset);
     let entries = starting_point(&requested, &Value::Null, write.subresource.is_some());
@@ -215,14 +224,7 @@ fn after_write<'a>(
     }
     entries.retain(|entry| !entry.fields.is_empty());
     if !taken.is_empty() {
-        let acting = ManagedFieldsEntry {
-            manager: write.manager,
-            operation: ManagerOperation::Update,
-            api_version: write.api_version,
-            subresource: write.subresource.unwrap_or_default(),
-            time: Some(write.now),
-            fields: taken,
-        };
+        let acting = acting_entry(taken, write);
         match entries.iter_mut().find(|entry| entry.is_same_manager(&acting)) {
             Some(entry) => {
                 entry.fields.absorb(acting.fields);
@@ -233,6 +235,18 @@ fn after_write<'a>(
     }
     entry::cap_updaters(&mut entries);
     entries
+}
+
+/// Returns the entry of the writer, with these fields.
+fn acting_entry<'a>(fields: FieldSet<'a>, write: &Write<'a>) -> ManagedFieldsEntry<'a> {
+    ManagedFieldsEntry {
+        manager: write.manager,
+        operation: ManagerOperation::Update,
+        api_version: write.api_version,
+        subresource: write.subresource.unwrap_or_default(),
+        time: Some(write.now),
+        fields,
+    }
 }
 
 /// Returns whether two objects are equal except for the times of their `managedFields` entries: such a write is a

@@ -216,15 +216,10 @@ impl<'a> FieldSet<'a> {
         self.edit(path, &|node| node.member = false);
     }
 
-    /// Removes a path and all below it.
-    pub(crate) fn remove_subtree(&mut self, path: &[&str]) {
-        self.edit(path, &|node| *node = FieldSetNode::default());
-    }
-
-    /// Removes these dotted paths and all below them.
-    pub(crate) fn remove_subtrees(&mut self, paths: &[&str]) {
-        for path in paths {
-            self.remove_subtree(&path.split('.').collect::<Vec<_>>());
+    /// Removes these fields of the object and all below them.
+    pub(crate) fn remove_subtrees(&mut self, names: &[&str]) {
+        for name in names {
+            self.edit(&[name], &|node| *node = FieldSetNode::default());
         }
     }
 

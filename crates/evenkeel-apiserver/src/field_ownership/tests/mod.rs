@@ -152,9 +152,6 @@ fn ssa_4_reset_fields_are_not_taken() {
         owners(&object),
         [("m", T1, &json!({"f:spec": {"f:replicas": {}}})), ("m", T2, &json!({"f:status": {"f:phase": {}}}))]
     );
-    let nested = Write { reset: &["metadata.labels"], ..write("m", T1) };
-    let object = stored(None, json!({"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}}), &nested);
-    assert_eq!(owners(&object), [("m", T1, &json!({"f:metadata": {"f:annotations": {".": {}, "f:c": {}}}}))]);
 }
 
 #[test]

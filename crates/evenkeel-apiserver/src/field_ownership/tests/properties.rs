@@ -66,6 +66,31 @@ proptest! {
         prop_assert_eq!(FieldSet::decode(&encoded).unwrap(), a_and_b);
     }
 
+    /// The entry of a create is written without a set, and is the one that the set would give.
+    #[test]
+    fn ssa_2_the_text_of_a_create_is_that_of_its_set(
+        mut object in object(),
+        odd in one_of(&["null", "{}", "[]", "\"\"", "{\"a\": {}}", "[null, 1, 1]"]),
+        path in one_of(&["/spec", "/metadata/labels", "/metadata/annotations", "/data", "/spec/ports", "/spec/args"]),
+        typed in any::<bool>(),
+        resets_status in any::<bool>(),
+    ) {
+        object["kind"] = json!("Workload");
+        object["status"] = json!({"phase": "x"});
+        object["metadata"]["name"] = json!("a");
+        let (parent, name) = path.rsplit_once('/').unwrap();
+        if let Some(Value::Object(parent)) = object.pointer_mut(parent) {
+            parent.insert(name.to_owned(), serde_json::from_str(&odd).unwrap());
+        }
+        let types = typed.then_some(&*WORKLOAD);
+        let write = Write { reset: if resets_status { &["status"] } else { &[] }, ..write("m", T1) };
+        let mut set = compare::created(&object, types);
+        set.remove_subtrees(write.reset);
+        let expected = (!set.is_empty()).then(|| entry::encode_text(vec![acting_entry(set, &write)]));
+        let text = first_managed_fields(&mut object.clone(), types, &write);
+        prop_assert_eq!(text.map(String::from_utf8), expected.map(String::from_utf8));
+    }
+
     /// For any sequence of writes, every field has exactly one owner, and nothing else is owned.
     #[test]
     fn fuz_1_every_field_has_one_owner(writes in vec((object(), one_of(&["a", "b", "c"])), 1..4)) {
