@@ -27,7 +27,7 @@ use crate::coverage::ClientPhase;
 use crate::decisions::Stream;
 use crate::executor::{Incarnation, ProcessId};
 use crate::fault::{RequestClass, RequestFault, expired_page, request_fault};
-use crate::world::{Cluster, CrashPhase, Link, World};
+use crate::world::{Cluster, CrashPhase, Link, STUCK, World};
 
 type Failure = io::Error;
 
@@ -84,6 +84,9 @@ impl Network {
         let write = world.note_request(sender.process, subject.written());
         let crash = world.points.crash.filter(|point| point.process == sender.process && Some(point.write) == write);
         let stale = world.points.stale.filter(|point| point.process == sender.process && Some(point.write) == write);
+        if crash.is_some() || stale.is_some() {
+            world.note_last_fault(if stale.is_some() { STUCK } else { Duration::ZERO });
+        }
         let is_harness = sender.process == ProcessId::HARNESS;
         let in_flight = (!is_harness).then(|| InFlight::new(&cluster.world, sender.process, subject.phase));
         let fault = if is_harness { None } else { world.draw_fault(subject.class) };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use evenkeel_apiserver::{ApiServer, Rule, Snapshot, StartError, User};
+use evenkeel_apiserver::{ApiServer, ControllerTiming, Rule, Snapshot, StartError, User};
 use evenkeel_base::task::{install, scheduled};
 use evenkeel_client::Client;
 use serde_json::Value;
@@ -24,12 +24,13 @@ use crate::recording::Recording;
 use crate::scenario::{Process, Scenario, Workload};
 use crate::state::{ClusterState, difference};
 use crate::trace::Trace;
-use crate::world::{Cluster, FaultProfile, Replicas, RunningServer, SimEnv, World, WritePoints};
+use crate::world::{Cluster, FaultProfile, Replicas, RunningServer, STUCK, SimEnv, World, WritePoints};
 
 /// A run with more steps makes no progress.
 const STEP_LIMIT: u64 = 1_000_000;
-/// How long a replica is stuck after the restart of a process onto it.
-const STUCK: Duration = Duration::from_secs(60);
+/// How long after a change the garbage collector runs, about as in a cluster. A process that creates what is collected at once, because
+/// it does not know yet that the owner is gone, would be in a loop otherwise.
+const COLLECTION: Duration = Duration::from_secs(1);
 /// How long processes may take to shut down.
 const SHUTDOWN: Duration = Duration::from_secs(60);
 
@@ -228,6 +229,7 @@ impl Director {
         let start = Instant::now() - self.world.executor.now();
         let random = AtomicU64::new(if backup.is_some() { self.world.executor.steps() << 32 } else { 1 });
         let builder = ApiServer::builder().env(SimEnv { start, random }).in_process_only().bootstrap(false);
+        let builder = builder.garbage_collector(ControllerTiming::Delayed(COLLECTION));
         let builder = match (backup, self.scenario.settings.first_revision) {
             // At the revision of the backup.
             (Some(backup), _) => builder.snapshot(backup).first_revision(0),
@@ -491,7 +493,10 @@ impl Director {
 
     /// Waits until the cluster has settled, and checks it.
     async fn quiet(&self, cluster: &Cluster, expected: Option<&BTreeMap<String, Vec<Value>>>) {
-        sleep(self.scenario.settings.settle).await;
+        let settle = self.scenario.settings.settle;
+        sleep(settle).await;
+        let settled_at = self.world.last_fault() + settle;
+        sleep(settled_at.saturating_sub(self.world.executor.now())).await;
         let state = ClusterState::read(cluster).await;
         for (name, check) in &self.scenario.finally {
             if let Err(message) = check(&state) {

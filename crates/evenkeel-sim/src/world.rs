@@ -26,8 +26,8 @@ use crate::trace::{Trace, TraceLine};
 const LATENCY: Duration = Duration::from_millis(1);
 /// The probability of a panic where one is possible, in parts per million.
 const PANIC_RATE: u32 = 50_000;
-/// A process that writes more often in a run, heartbeats aside, is in a loop.
-const WRITE_LIMIT: u32 = 500;
+/// A process that writes more often within a minute, heartbeats aside, is in a loop.
+const WRITES_PER_MINUTE: u32 = 500;
 /// Of heartbeats without another write between them, so many are points of a matrix: those after them find the process as it was.
 const HEARTBEAT_POINTS: u32 = 5;
 
@@ -50,6 +50,9 @@ pub enum CrashPhase {
     /// The process has the response, and does nothing after it.
     AfterResponse,
 }
+
+/// How long a replica is stuck after the restart of a process onto it.
+pub(crate) const STUCK: Duration = Duration::from_secs(60);
 
 /// A process that restarts onto a replica that is stuck at an old revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,8 +120,10 @@ pub(crate) struct World {
 #[derive(Debug, Default)]
 struct ProcessWrites {
     count: u32,
-    /// Those that are no heartbeats.
+    /// Those of the last minute with a change, heartbeats aside.
     changes: u32,
+    /// The minute of the run in which they were.
+    minute: u64,
     /// Heartbeats since the last other write.
     heartbeats: u32,
     /// The numbers of those that are points of a matrix.
@@ -142,6 +147,8 @@ struct WorldState {
     writes: BTreeMap<ProcessId, ProcessWrites>,
     /// The collections that were written to: their path in the API.
     collections: BTreeSet<String>,
+    /// When the fault of a matrix ends, which may be while the cluster settles.
+    last_fault: Duration,
     /// Writes while the cluster should be stable, by process.
     counts_writes_as_unrest: bool,
     unrest: Vec<String>,
@@ -369,8 +376,10 @@ impl World {
 
     /// Notes a request of a process to a collection. Returns the number of the write, if it is one.
     pub(crate) fn note_request(&self, process: ProcessId, written: Option<&str>) -> Option<u32> {
+        let minute = self.executor.now().as_secs() / 60;
         let mut state = self.lock();
         state.requests += 1;
+        let is_stable = state.counts_writes_as_unrest;
         let collection = written?;
         state.too_large.remove(collection);
         if !state.collections.contains(collection) {
@@ -385,16 +394,21 @@ impl World {
             writes.heartbeats += 1;
         } else {
             writes.heartbeats = 0;
+            if writes.minute != minute {
+                (writes.minute, writes.changes) = (minute, 0);
+            }
             writes.changes += 1;
         }
         let number = writes.count;
-        if writes.heartbeats <= HEARTBEAT_POINTS {
+        if writes.heartbeats <= HEARTBEAT_POINTS && !is_stable {
             writes.points.push(number);
         }
-        let is_loop = writes.heartbeats == 0 && writes.changes == WRITE_LIMIT;
+        let is_loop = writes.heartbeats == 0 && writes.changes == WRITES_PER_MINUTE;
         drop(state);
         if is_loop {
-            self.fail("stable", format!("{WRITE_LIMIT} writes of one process, the last one to {collection}"));
+            let message =
+                format!("{WRITES_PER_MINUTE} writes of one process in a minute, the last one to {collection}");
+            self.fail("stable", message);
         }
         Some(number)
     }
@@ -415,6 +429,16 @@ impl World {
 
     pub(crate) fn replicas(&self) -> Option<Replicas> {
         self.lock().replicas
+    }
+
+    /// Notes that the fault of a matrix begins, and when it will end.
+    pub(crate) fn note_last_fault(&self, ends_in: Duration) {
+        self.lock().last_fault = self.executor.now() + ends_in;
+    }
+
+    /// Returns when the fault of a matrix ended or will end. Zero before it, and in other runs.
+    pub(crate) fn last_fault(&self) -> Duration {
+        self.lock().last_fault
     }
 
     /// Counts writes of processes from now on: the cluster should be stable.

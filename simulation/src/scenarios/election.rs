@@ -138,10 +138,11 @@ async fn hold(workload: &Workload) -> Outcome {
 }
 
 /// What may go wrong with an election, which has no watches, no pages, and no reads that tolerate staleness.
-const FAULTS: [Fault; 12] = [
+const FAULTS: [Fault; 13] = [
     Fault::TooManyRequests,
     Fault::ServerError,
     Fault::Refused,
+    Fault::Unauthenticated,
     Fault::Slow,
     Fault::Hangs,
     Fault::ResponseLost,

@@ -203,7 +203,7 @@ fn reply_of(error: &Error) -> Reply {
         404 => Reply::NotFound,
         409 if status.reason.as_str() == "AlreadyExists" => Reply::AlreadyExists,
         409 => Reply::Conflict,
-        429 => Reply::NotDone,
+        401 | 429 => Reply::NotDone,
         500.. => Reply::Unknown,
         code => Reply::Unexpected(code),
     }

@@ -85,3 +85,10 @@ fn a_restart_onto_an_old_replica_is_survived() -> Outcome {
     assert!(report.runs >= 19, "{report}");
     Ok(())
 }
+
+#[test]
+fn random_faults_are_survived() -> Outcome {
+    let report = scenario()?.check(60)?;
+    assert_eq!(report.runs, 60, "{report}");
+    Ok(())
+}
