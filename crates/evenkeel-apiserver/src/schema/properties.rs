@@ -2,8 +2,11 @@
 
 use super::Schema;
 
-/// Properties by name. Every pass over an object searches each of its keys, so a search reads a small array of numbers, and one name at
-/// most unless long names begin alike.
+/// So many bytes of a name are in its [`search_key`].
+const KEYED_BYTES: usize = 15;
+
+/// Properties by name. Every pass over an object searches each of its keys, so a search reads a small array of numbers, and a
+/// name only if it is long.
 #[derive(Debug, Default)]
 pub(super) struct Properties {
     /// The [`search_key`] of each property, sorted.
@@ -41,6 +44,10 @@ impl Properties {
     fn position(&self, name: &str) -> Result<usize, usize> {
         let key = search_key(name);
         let mut at = self.keys.partition_point(|other| *other < key);
+        if name.len() <= KEYED_BYTES {
+            // The key is the whole name.
+            return if self.keys.get(at) == Some(&key) { Ok(at) } else { Err(at) };
+        }
         while self.keys.get(at) == Some(&key) {
             match self.properties.get(at) {
                 Some((other, _)) if **other == *name => return Ok(at),
@@ -61,9 +68,9 @@ impl FromIterator<(Box<str>, Schema)> for Properties {
     }
 }
 
-/// Returns the length of a name, and its first 15 bytes.
+/// Returns the length of a name, and its first bytes.
 fn search_key(name: &str) -> u128 {
-    let mut key = [0; 16];
+    let mut key = [0; 1 + KEYED_BYTES];
     let (length, start) = key.split_at_mut(1);
     length.fill(u8::try_from(name.len()).unwrap_or(u8::MAX));
     let compared = name.len().min(start.len());
