@@ -3,21 +3,23 @@
 //! ```text
 //! cargo run --profile simulation -p evenkeel-simulation                             # 2,000 schedules
 //! cargo run --profile simulation -p evenkeel-simulation -- --schedules 1000000      # a night
+//! cargo run --profile simulation -p evenkeel-simulation -- --replay LINE            # a line that it has printed
 //! ```
 //!
 //! The exit code is 1 if an invariant was broken; the replay line is printed.
 
 #![allow(clippy::print_stdout, reason = "a report is printed")]
 
-use std::fmt;
+use std::error::Error;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fmt, fs, thread};
 
 use clap::Parser;
-use evenkeel_sim::{Report, Scenario};
+use evenkeel_sim::{ReplayError, Report, Scenario};
 use evenkeel_simulation::scenarios::{self, SHARES, Shared};
 
 /// Seeds that a thread takes at a time.
@@ -39,6 +41,12 @@ struct Options {
     threads: u64,
     /// Give all schedules to the scenario of this name.
     scenario: Option<String>,
+    /// Repeat the run of this replay line only, and print its timeline.
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["schedules", "first", "scenario"])]
+    replay: Option<String>,
+    /// Write the repeated run to this file, as a page to look at it step by step.
+    #[arg(long, value_name = "FILE", requires = "replay")]
+    page: Option<PathBuf>,
 }
 
 /// What a number of seeds has shown.
@@ -143,8 +151,51 @@ fn now() -> Instant {
     Instant::now()
 }
 
+/// Repeats the run of a replay line. Returns whether it keeps all invariants.
+fn replay(line: &str, page: Option<&Path>) -> Result<bool, Box<dyn Error>> {
+    let (name, _) =
+        line.split_once(':').ok_or_else(|| format!("{line:?} does not begin with a scenario and a colon"))?;
+    let scenarios = scenarios::all();
+    let known = scenarios.iter().find(|shared| shared.scenario.name() == name);
+    let scenario = &known.ok_or_else(|| unknown_scenario(name, &scenarios))?.scenario;
+    let (run, divergence) = match scenario.replay(line) {
+        Ok(run) => (run, None),
+        Err(error) => {
+            let message = error.to_string();
+            let ReplayError::Diverged { run, .. } = error else { return Err(error.into()) };
+            (*run, Some(message))
+        }
+    };
+    print!("{}", run.trace);
+    if let Some(failure) = &run.failure {
+        println!("\n{failure}");
+    }
+    if let Some(page) = page {
+        fs::write(page, run.to_html()).map_err(|error| format!("{} cannot be written: {error}", page.display()))?;
+    }
+    match divergence {
+        Some(message) => Err(message.into()),
+        None => Ok(run.failure.is_none()),
+    }
+}
+
+fn unknown_scenario(name: &str, scenarios: &[Shared]) -> String {
+    let names: Vec<&str> = scenarios.iter().map(|shared| shared.scenario.name()).collect();
+    format!("there is no scenario {name:?}; there are {}", names.join(", "))
+}
+
 fn main() -> ExitCode {
     let options = Options::parse();
+    if let Some(line) = &options.replay {
+        return match replay(line, options.page.as_deref()) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let scenarios = scenarios::all();
     let mut total = Outcome::default();
     let mut is_known = false;
@@ -160,8 +211,7 @@ fn main() -> ExitCode {
         total.merge(outcome);
     }
     if !is_known {
-        let names: Vec<&str> = scenarios.iter().map(|shared| shared.scenario.name()).collect();
-        eprintln!("there is no scenario {:?}; there are {}", options.scenario.unwrap_or_default(), names.join(", "));
+        eprintln!("{}", unknown_scenario(&options.scenario.unwrap_or_default(), &scenarios));
         return ExitCode::FAILURE;
     }
     println!("all: {total}");
@@ -174,6 +224,16 @@ mod tests {
     use evenkeel_sim::Fault;
 
     use super::*;
+
+    #[test]
+    fn sim_11_a_printed_line_is_repeated() {
+        assert!(replay("queue:seed=0x2a", None).unwrap());
+        let error = |line| replay(line, None).unwrap_err().to_string();
+        assert!(error("seed=0x2a").contains("a scenario and a colon"));
+        assert!(error("tail:seed=0x2a").contains("there is no scenario \"tail\"; there are informer"));
+        assert!(error("queue:seeds=1").contains("is not a replay line"));
+        assert!(error("queue:tape=t0=1@v1.1.0000000000000000").contains("diverged"));
+    }
 
     #[test]
     fn wrk_9_wrk_10_inv_1_inv_2_inv_3_inv_4_an_informer_under_faults() {
