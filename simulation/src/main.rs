@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{fmt, fs, thread};
 
 use clap::Parser;
@@ -55,7 +55,7 @@ struct Outcome {
     report: Report,
     repeated: u64,
     failures: Vec<String>,
-    /// The time of all threads.
+    /// The processor time of all threads.
     took: Duration,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Display for Outcome {
         writeln!(f, "{report}")?;
         write!(
             f,
-            "  {:.2} simulated years, {:.0} times the time of the threads, {:.2} ms per schedule; {repeated} repeated, {} failures",
+            "  {:.2} simulated years, {:.0} times its processor time, {:.2} ms per schedule; {repeated} repeated, {} failures",
             simulated / (365.25 * 86_400.0),
             simulated / took.max(f64::MIN_POSITIVE),
             took * 1000.0 / report.runs.max(1) as f64,
@@ -90,7 +90,7 @@ impl fmt::Display for Outcome {
 fn run(scenario: &Scenario, seeds: Range<u64>, threads: u64) -> Outcome {
     let next = AtomicU64::new(seeds.start);
     let worker = || {
-        let started = now();
+        let started = processor_time();
         let mut outcome = Outcome::default();
         loop {
             let first = next.fetch_add(BATCH, Ordering::Relaxed);
@@ -100,7 +100,7 @@ fn run(scenario: &Scenario, seeds: Range<u64>, threads: u64) -> Outcome {
             let batch = first..seeds.end.min(first + BATCH);
             outcome.merge(run_batch(scenario, batch));
         }
-        outcome.took = started.elapsed();
+        outcome.took = processor_time().saturating_sub(started);
         outcome
     };
     let mut total = Outcome::default();
@@ -146,9 +146,19 @@ fn difference(scenario: &Scenario, seed: u64) -> Option<String> {
     Some(format!("seed {seed:#x} of {} is not repeated exactly:\n  {lines}", scenario.name()))
 }
 
+/// Returns the processor time of this thread, which other programs of the machine do not change.
+#[cfg(unix)]
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+/// Returns the time since the first call: other systems have no processor time of a thread in a common interface.
+#[cfg(not(unix))]
 #[expect(clippy::disallowed_methods, reason = "the program measures how long it takes")]
-fn now() -> Instant {
-    Instant::now()
+fn processor_time() -> Duration {
+    static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
+    START.elapsed()
 }
 
 /// Repeats the run of a replay line. Returns whether it keeps all invariants.
