@@ -251,7 +251,7 @@ impl WatchParams {
 }
 
 /// The options that have a field or a method of their own, of lists and of watches.
-const OWN_OPTIONS: [&str; 10] = [
+const OWN_OPTIONS: [&str; 11] = [
     "allowWatchBookmarks",
     "continue",
     "fieldSelector",
@@ -260,6 +260,7 @@ const OWN_OPTIONS: [&str; 10] = [
     "resourceVersion",
     "resourceVersionMatch",
     "sendInitialEvents",
+    "shardSelector",
     "timeoutSeconds",
     "watch",
 ];

@@ -360,7 +360,7 @@ async fn other_options_of_lists_and_watches_are_query_parameters() {
     let url = service.last().url;
     assert!(url.contains("newOption=range") && url.contains("watch=true"), "{url}");
 
-    for option in ["labelSelector", "limit", "watch", "resourceVersion", "sendInitialEvents"] {
+    for option in ["labelSelector", "limit", "watch", "resourceVersion", "sendInitialEvents", "shardSelector"] {
         let error = maps.list(&ListParams::default().query(option, "1")).await.unwrap_err().to_string();
         assert!(error.contains(option) && error.contains("field of its own"), "{error}");
     }
