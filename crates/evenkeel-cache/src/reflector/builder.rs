@@ -235,6 +235,7 @@ impl ReflectorBuilder {
                 limits: self.limits,
                 shards: self.shards,
                 request_shards: RequestShards::default(),
+                has_dropped_last: false,
                 list_started: None,
                 long_list: None,
                 is_closed: false,

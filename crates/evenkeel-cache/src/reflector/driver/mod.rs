@@ -56,6 +56,8 @@ pub(super) struct Driver {
     pub(super) shards: Option<Arc<Shards>>,
     /// The shard selector of the list or watch in progress.
     pub(super) request_shards: RequestShards,
+    /// The last event of the watch was out of range, so that the sink has not seen its version.
+    pub(super) has_dropped_last: bool,
     pub(super) list_started: Option<Instant>,
     /// When a list that takes long is logged.
     pub(super) long_list: Option<StallClock>,

@@ -19,7 +19,7 @@ use crate::reflector::ingest::Ingested;
 use crate::reflector::initial_list::InitialList;
 use crate::reflector::limits::check_dropped;
 use crate::reflector::machine::{WatchEnd, WatchEndKind};
-use crate::reflector::sink::DeltaSink;
+use crate::reflector::sink::{DeltaSink, SinkError};
 use crate::reflector::status::ReflectorPhase;
 use crate::source::{SourceError, WatchEvents, WatchRequest, is_about_protobuf};
 
@@ -178,7 +178,7 @@ impl Driver {
             if let Some(initial) = initial {
                 self.status.change(|report| report.listed = initial.size().0);
             }
-            if let Err(error) = sink.flush() {
+            if let Err(error) = self.pass_dropped_version(sink).and_then(|()| sink.flush()) {
                 result = Poll::Ready(PollOutcome::Ended(WatchAbort::unusable(ReflectorError::Sink(error)).into()));
             }
         }
@@ -292,6 +292,7 @@ impl Driver {
                 // A server that does not filter may have many in a row.
                 self.machine.initial_list_grew(Instant::now());
             }
+            self.has_dropped_last = initial.is_none();
             return Ok(());
         }
         let Some(initial) = initial else {
@@ -322,7 +323,17 @@ impl Driver {
         Ok(())
     }
 
+    /// Tells the sink the version that events out of range have reached, once for those that arrived together.
+    fn pass_dropped_version(&mut self, sink: &mut dyn DeltaSink) -> Result<(), SinkError> {
+        let version = self.machine.version();
+        match std::mem::take(&mut self.has_dropped_last) && !version.is_empty() {
+            true => sink.push(Delta::Bookmark(ResourceVersion::new(version))),
+            false => Ok(()),
+        }
+    }
+
     fn send(&mut self, delta: Delta, sink: &mut dyn DeltaSink) -> Result<(), WatchOutcome> {
+        self.has_dropped_last = false;
         sink.push(delta).map_err(|error| WatchAbort::unusable(ReflectorError::Sink(error)).into())
     }
 }

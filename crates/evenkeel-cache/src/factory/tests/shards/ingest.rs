@@ -77,6 +77,8 @@ async fn shd_035_events_out_of_range_advance_the_version_and_nothing_else() {
     settle().await;
     let reached = || informed.informers.statuses()[0].reflector.last_sync_resource_version.clone();
     assert_eq!(reached(), patched.resource_version());
+    let indexer = informed.informers.of::<ConfigMap>().indexer();
+    assert_eq!(indexer.snapshot().resource_version().as_str(), patched.resource_version());
     delete(&informed.server.client(), "default", &name).await;
     settle().await;
     let deleted: u64 = reached().parse().unwrap();
