@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 const ALL: &str = "'0x0000000000000000', '0x10000000000000000'";
@@ -97,4 +99,44 @@ fn shd_012_a_thousand_ranges_pass_and_100_001_characters_do_not() {
         error(&long),
         format!("CEL parse error: expression code point size exceeds limit: size: {}, limit 100000", long.len())
     );
+}
+
+fn bound_text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        6 => any::<u64>().prop_map(|bound| format!("0x{bound:016x}")),
+        2 => Just("0x10000000000000000".to_owned()),
+        1 => "0x[0-9a-f]{0,18}",
+        1 => "[0-9a-fxX]{0,4}",
+    ]
+}
+
+fn range_text() -> impl Strategy<Value = String> {
+    let field = prop_oneof![
+        8 => Just("object.metadata.uid"),
+        2 => Just("object.metadata.namespace"),
+        1 => Just("object.metadata.name"),
+    ];
+    let space = prop_oneof![Just(""), Just(" "), Just("\n\t")];
+    let quote = prop_oneof![Just('\''), Just('"')];
+    (field, bound_text(), bound_text(), space, quote).prop_map(|(field, start, end, space, quote)| {
+        format!(
+            "{space}shardRange{space}({space}{field},{quote}{start}{quote}{space},{space}{quote}{end}{quote}){space}"
+        )
+    })
+}
+
+proptest! {
+    /// The parser of clients, which reads what servers print, agrees with CEL on everything that it reads.
+    #[test]
+    fn the_parser_of_clients_agrees(ranges in proptest::collection::vec(range_text(), 1..4)) {
+        let text = ranges.join("||");
+        match (text.parse::<ShardSelector>(), parse(&text)) {
+            (Ok(selector), Ok(filter)) => {
+                prop_assert_eq!((selector.field(), selector.ranges()), (filter.field, &filter.ranges));
+                prop_assert_eq!(filter.text().parse(), Ok(selector));
+            }
+            (Err(own), Err(server)) => prop_assert_eq!(own.to_string(), server.to_string()),
+            (own, server) => prop_assert!(false, "{text}: {own:?} {server:?}"),
+        }
+    }
 }
