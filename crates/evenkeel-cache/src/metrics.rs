@@ -33,11 +33,18 @@
 //! | [`HANDLER_PANICS`] | panics of a handler |
 //! | [`VIEW_FAILURES`] | objects without a value in a view, with the label `view` |
 //!
+//! Informers of [shards](crate::InformerOptions::shards) have these, with the label `resource`, such as `deployments.apps`:
+//!
+//! | name | what |
+//! |---|---|
+//! | [`OUT_OF_RANGE`] | received objects that were dropped because they are out of range |
+//! | [`SHARD_SUPPORT`] | whether the server filters by shard selector: 1 if it tells so, -1 if it does not, 0 if that is not known |
+//!
 //! The recorder has to be there before the informer is made. [`evenkeel_core::decoded_cache`] has the metrics of the values that
 //! `typed` decoded.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -45,6 +52,8 @@ use ::metrics::{
     Counter, Gauge, Histogram, SharedString, Unit, counter, describe_counter, describe_gauge, describe_histogram,
     gauge, histogram, with_recorder,
 };
+
+use crate::reflector::shards::ShardSupport;
 
 pub use crate::informer::metrics::{
     CONSISTENCY_CHECKS, HANDLER_LAG, HANDLER_PANICS, HANDLER_PENDING, LATENCY_BUCKETS, PROCESSING_LATENCY,
@@ -76,6 +85,11 @@ pub const STALLS: &str = "reflector_stalls_total";
 /// Gauge of the time of the last response or event of the server.
 pub const LAST_RECEIVED: &str = "reflector_last_received_timestamp_seconds";
 
+/// Counts received objects that are out of range.
+pub const OUT_OF_RANGE: &str = "evenkeel_ring_out_of_range_total";
+/// Gauge of the server's support of shard selectors.
+pub const SHARD_SUPPORT: &str = "evenkeel_ring_shard_support";
+
 /// Describes the metrics to the recorder. Reflectors do this themselves.
 pub fn describe() {
     crate::informer::metrics::describe();
@@ -92,6 +106,12 @@ pub fn describe() {
     describe_counter!(DECODE_FAILURES, Unit::Count, "Unreadable objects and events.");
     describe_counter!(STALLS, Unit::Count, "Reports of requests without progress.");
     describe_gauge!(LAST_RECEIVED, Unit::Seconds, "When the server last sent something, in seconds since 1970.");
+    describe_counter!(OUT_OF_RANGE, Unit::Count, "Received objects that were dropped because they are out of range.");
+    describe_gauge!(
+        SHARD_SUPPORT,
+        Unit::Count,
+        "Whether the server filters by shard selector: 1 yes, -1 no, 0 unknown."
+    );
 }
 
 /// Handles of metrics for the recorder that is installed.
@@ -213,5 +233,60 @@ impl ReflectorMetrics {
         if let Ok(since) = now.duration_since(std::time::UNIX_EPOCH) {
             self.handles.get().last_received.set(since);
         }
+    }
+}
+
+/// The metrics of an informer of shards.
+#[derive(Debug)]
+pub(crate) struct ShardMetrics {
+    values: Arc<ShardValues>,
+    handles: PerRecorder<(Counter, Gauge)>,
+}
+
+/// The values so far, for a recorder that is installed late.
+#[derive(Debug, Default)]
+struct ShardValues {
+    dropped: AtomicU64,
+    support: AtomicI8,
+}
+
+impl ShardMetrics {
+    pub(crate) fn new(resource: &str) -> Self {
+        let resource = SharedString::from_owned(resource.to_owned());
+        let values: Arc<ShardValues> = Arc::default();
+        let known = Arc::clone(&values);
+        let handles = PerRecorder::new(move || {
+            describe();
+            let dropped = counter!(OUT_OF_RANGE, "resource" => resource.clone());
+            dropped.increment(known.dropped.load(Ordering::Relaxed));
+            let support = gauge!(SHARD_SUPPORT, "resource" => resource.clone());
+            support.set(f64::from(known.support.load(Ordering::Relaxed)));
+            (dropped, support)
+        });
+        ShardMetrics { values, handles }
+    }
+
+    /// Makes the metrics visible before they change.
+    pub(crate) fn register(&self) {
+        self.handles.get();
+    }
+
+    /// Counts an object out of range.
+    pub(crate) fn dropped(&self) {
+        let (dropped, _) = self.handles.get();
+        self.values.dropped.fetch_add(1, Ordering::Relaxed);
+        dropped.increment(1);
+    }
+
+    /// Sets the support of the server.
+    pub(crate) fn support(&self, support: ShardSupport) {
+        let value = match support {
+            ShardSupport::Unknown => 0,
+            ShardSupport::Confirmed => 1,
+            ShardSupport::Absent => -1,
+        };
+        self.values.support.store(value, Ordering::Relaxed);
+        let (_, gauge) = self.handles.get();
+        gauge.set(f64::from(value));
     }
 }

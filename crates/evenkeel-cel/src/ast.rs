@@ -9,13 +9,20 @@ pub(crate) type ExprId = u32;
 
 /// A constant of the source.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Literal {
+pub enum Literal {
+    /// `null`.
     Null,
+    /// `true` or `false`.
     Bool(bool),
+    /// A signed integer, such as `-1`.
     Int(i64),
+    /// An unsigned integer, such as `1u`.
     Uint(u64),
+    /// A number with a point or an exponent.
     Double(f64),
+    /// A text, without its quotes and escapes.
     String(Arc<str>),
+    /// Bytes, such as `b'a'`.
     Bytes(Arc<[u8]>),
 }
 

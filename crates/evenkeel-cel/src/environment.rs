@@ -11,7 +11,7 @@ use crate::eval::Evaluator;
 use crate::patches;
 use crate::schema::{DeclType, ObjectDecl};
 use crate::source::{CompileError, Issue, Source};
-use crate::syntax;
+use crate::syntax::{self, Macros};
 use crate::types::Type;
 use crate::validators;
 use crate::value::Value;
@@ -158,7 +158,7 @@ impl Environment {
     pub fn compile(&self, text: &str) -> Result<Compiled, CompileError> {
         let source = Source::new(text);
         let fail = |issues: Vec<Issue>| CompileError::new(&source, issues);
-        let parsed = syntax::parse(&source).map_err(fail)?;
+        let parsed = syntax::parse(&source, Macros::Expanded).map_err(fail)?;
         let mut root = parsed.root;
         let checked = checker::check(&mut root, &parsed.offsets, &source, self).map_err(fail)?;
         let issues = validators::literal_issues(&root, &parsed.offsets, &source);

@@ -33,6 +33,7 @@ pub mod regexp;
 mod schema;
 mod source;
 mod syntax;
+mod syntax_tree;
 mod time;
 mod types;
 mod validators;
@@ -41,6 +42,7 @@ mod value;
 #[cfg(test)]
 mod tests;
 
+pub use ast::Literal;
 pub use cost::CostEstimate;
 pub use environment::{Compiled, Environment, Evaluation, Program, Variables};
 pub use error::EvalError;
@@ -49,5 +51,6 @@ pub use library::{Authorizer, Check, Decision};
 pub use patches::MisnamedObject;
 pub use schema::{DeclKind, DeclType, FieldDecl, ListIdentity, MAX_REQUEST_BYTES, ObjectDecl, escape};
 pub use source::{CompileError, Issue, Location};
+pub use syntax_tree::{SyntaxNode, SyntaxTree};
 pub use types::Type;
 pub use value::{Key, List, Map, Text, Value};

@@ -142,6 +142,9 @@ pub(crate) struct Arguments {
     /// Let the Roles, ClusterRoles and bindings of the store decide what users may do; system:masters may do everything
     #[arg(long)]
     rbac: bool,
+    /// Honour shardSelector in lists, watches and delete-collections, like the feature gate ShardedListAndWatch; else ignored
+    #[arg(long)]
+    sharded_lists: bool,
     /// Append an audit event per line of JSON to this file; rotated by size
     #[arg(long, value_name = "FILE", alias = "audit-log-path")]
     audit_log: Option<PathBuf>,
@@ -240,7 +243,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     builder = builder.quota_controller(controllers).protection_controller(controllers).role_aggregation(controllers);
     builder = builder.garbage_collector(arguments.garbage_collector.unwrap_or(controllers));
     builder = if arguments.plain_http { builder.plain_http() } else { builder.tls() };
-    builder = builder.rbac(arguments.rbac);
+    builder = builder.rbac(arguments.rbac).sharded_lists(arguments.sharded_lists);
     if let Some(token) = arguments.token {
         builder = builder.token(token);
     }

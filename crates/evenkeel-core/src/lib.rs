@@ -19,6 +19,7 @@
 //! | [`Obj`], [`Header`] | an object with a decoded header and a payload that is decoded on demand |
 //! | [`ObjectKey`], [`ResourceInfo`], [`ResourceVersion`] | identity of objects, resources and versions |
 //! | [`LabelSelector`], [`FieldSelector`] | selectors, with the grammar and the error texts of the API server |
+//! | [`shard`] | the places of objects, ranges of places, and selectors of sharded lists |
 //! | [`WatchEvent`] | one event of a watch |
 //! | [`Status`], [`Reason`] | the API's error, with the predicates of client-go's `apierrors` |
 //! | [`ExitStatus`] | how a process in a container ended |
@@ -89,6 +90,7 @@ mod resource;
 #[cfg(feature = "schema")]
 pub mod schema;
 mod selector;
+pub mod shard;
 pub mod status;
 mod stream;
 mod terminal;

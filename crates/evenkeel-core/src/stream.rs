@@ -53,6 +53,9 @@ pub struct ListMeta {
     pub continue_token: String,
     /// An estimate of the number of items on the following pages, if the server sent one.
     pub remaining_item_count: Option<i64>,
+    /// The [shard selector](crate::shard::ShardSelector) that the server has filtered the list by, if it tells. Its text may differ
+    /// from that of the request. Lists of custom resources and of metadata do not tell.
+    pub shard_selector: Option<String>,
 }
 
 impl ListMeta {
@@ -63,6 +66,7 @@ impl ListMeta {
             resource_version: ResourceVersion::new(""),
             continue_token: String::new(),
             remaining_item_count: None,
+            shard_selector: None,
         }
     }
 }

@@ -4,11 +4,12 @@ use evenkeel_core::Status;
 use evenkeel_core::json::JsonValue;
 use evenkeel_core::{FieldOperator, FieldSelector, LabelSelector};
 
+use super::shard_filter::ShardFilter;
 use crate::query::Query;
 use crate::registry::{Resource, UnknownField};
 use crate::store::{Interest, Record};
 
-/// A compiled selection: namespace, name, labels and fields.
+/// A compiled selection: namespace, name, labels, fields and places.
 #[derive(Debug)]
 pub(crate) struct ObjectFilter {
     /// `namespace/` or nothing.
@@ -17,6 +18,7 @@ pub(crate) struct ObjectFilter {
     pub(crate) key: Option<String>,
     labels: LabelSelector,
     fields: Vec<FieldTest>,
+    shards: Option<ShardFilter>,
 }
 
 #[derive(Debug)]
@@ -80,12 +82,22 @@ impl ObjectFilter {
             Some(name) if namespace.is_some() => Some(format!("{prefix}{name}")),
             _ => None,
         };
-        Ok(ObjectFilter { prefix, key, labels, fields: tests })
+        Ok(ObjectFilter { prefix, key, labels, fields: tests, shards: None })
+    }
+
+    /// Selects only objects of these places.
+    pub(crate) fn with_shards(self, shards: Option<ShardFilter>) -> Self {
+        ObjectFilter { shards, ..self }
+    }
+
+    /// Returns the shard selector as lists return it.
+    pub(crate) fn shard_selector(&self) -> Option<&str> {
+        self.shards.as_ref().map(ShardFilter::text)
     }
 
     /// Returns whether selectors narrow the list, so that the remaining items cannot be counted (LST-14).
     pub(crate) fn has_selectors(&self) -> bool {
-        !self.labels.is_empty() || !self.fields.is_empty()
+        !self.labels.is_empty() || !self.fields.is_empty() || self.shards.is_some()
     }
 
     pub(crate) fn matches(&self, key: &str, record: &Record) -> bool {
@@ -96,6 +108,7 @@ impl ObjectFilter {
         scope
             && (self.labels.is_empty() || self.labels.matches(|label| record.facts.label(label)))
             && self.fields.iter().all(|test| test.passes(key, record))
+            && self.shards.as_ref().is_none_or(|shards| shards.matches(key, record))
     }
 
     /// Returns the changes that must wake a watch with this filter. An equality on a selectable field is used only if no

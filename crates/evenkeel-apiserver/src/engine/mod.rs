@@ -34,6 +34,7 @@ mod request;
 mod request_error;
 mod response;
 mod service_addresses;
+mod shard_filter;
 pub(crate) mod strategies;
 mod subresources;
 mod target;
@@ -141,6 +142,8 @@ pub(crate) struct Settings {
     pub(crate) role_aggregation: ControllerTiming,
     /// Whether roles and bindings decide what users may do.
     pub(crate) rbac: bool,
+    /// Whether lists, watches and delete-collections honour `shardSelector`.
+    pub(crate) sharded_lists: bool,
     /// Which admission plugins run.
     pub(crate) admission: AdmissionSwitches,
     /// When the usage of quotas is published.
@@ -191,6 +194,7 @@ impl Default for Settings {
             garbage_collector: ControllerTiming::Immediate,
             role_aggregation: ControllerTiming::Immediate,
             rbac: false,
+            sharded_lists: false,
             admission: AdmissionSwitches::default(),
             quotas: ControllerTiming::Immediate,
             protection: ControllerTiming::Immediate,
@@ -490,6 +494,7 @@ impl Handler for Arc<ApiEngine> {
             memory: self.settings.memory.stats(),
             journal: self.store.journal_stats(),
             webhooks: self.webhooks.metrics.counts(),
+            sharded_lists: self.settings.sharded_lists,
         }
     }
 

@@ -246,9 +246,6 @@ impl ListOptions {
             allow_bookmarks: query.bool("allowWatchBookmarks")?.unwrap_or(false),
             send_initial_events: query.bool("sendInitialEvents")?,
         };
-        if query.get("shardSelector").is_some_and(|selector| !selector.is_empty()) {
-            return Err(Status::bad_request("sharded lists and watches are not supported by this server"));
-        }
         let mut errors = Vec::new();
         if watch {
             options.check_watch(version_match, &mut errors);

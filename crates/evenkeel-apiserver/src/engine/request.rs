@@ -7,6 +7,7 @@ use evenkeel_core::Status;
 use super::ApiEngine;
 use super::filter::ObjectFilter;
 use super::options::WriteOptions;
+use super::shard_filter::ShardFilter;
 use super::target::{Target, WriteScope};
 use super::view::{IncludeObject, View};
 use crate::field_ownership;
@@ -61,14 +62,17 @@ impl ResourceRequest<'_> {
     pub(crate) fn status_representation(&self) -> Representation {
         negotiate::negotiate_status(&self.http.headers, self.query)
     }
-
-    /// Returns the objects that the path and the selectors of the query select.
-    pub(crate) fn filter(&self) -> Result<ObjectFilter, Status> {
-        ObjectFilter::new(self.resource(), self.namespace(), self.route.name.as_deref(), self.query)
-    }
 }
 
 impl ApiEngine {
+    /// Returns the objects that the path and the selectors of a request for a collection select.
+    pub(crate) fn filter(&self, request: &ResourceRequest<'_>) -> Result<ObjectFilter, Status> {
+        let name = request.route.name.as_deref();
+        let filter = ObjectFilter::new(request.resource(), request.namespace(), name, request.query)?;
+        let shards = request.query.non_empty("shardSelector").filter(|_| self.settings.sharded_lists);
+        Ok(filter.with_shards(shards.map(ShardFilter::parse).transpose()?))
+    }
+
     /// Returns the view in which the request wants to see objects.
     pub(crate) fn view(&self, request: &ResourceRequest<'_>, endpoint: Endpoint) -> Result<View, Status> {
         let representation = request.representation(endpoint)?;

@@ -32,6 +32,8 @@ pub(crate) struct StoreFacts {
     pub(crate) journal: Option<JournalStats>,
     /// The reviews of admission webhooks.
     pub(crate) webhooks: WebhookCounts,
+    /// Whether `shardSelector` is honoured.
+    pub(crate) sharded_lists: bool,
 }
 
 impl Metrics {
@@ -74,6 +76,9 @@ impl Metrics {
         }
         expensive_requests(&mut text, expensive);
         webhooks(&mut text, &store.webhooks);
+        let feature = "kubernetes_feature_enabled";
+        text.family(feature, "gauge", "Feature gates that clients may depend on: 1 if enabled.");
+        text.sample(feature, &[("name", "ShardedListAndWatch"), ("stage", "ALPHA")], u8::from(store.sharded_lists));
         if let Some(connections) = self.connections.get().map(|counters| counters.snapshot()) {
             let prefix = "evenkeel_apiserver_connections";
             text.single(prefix, "gauge", "Open connections.", connections.open);

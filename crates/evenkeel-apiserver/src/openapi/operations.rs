@@ -146,7 +146,7 @@ static DELETE: [Parameter; 4] = [
     query("orphanDependents", "boolean"),
     query("propagationPolicy", "string"),
 ];
-static LIST: [Parameter; 10] = [
+static LIST: [Parameter; 11] = [
     query("allowWatchBookmarks", "boolean"),
     query("continue", "string"),
     query("fieldSelector", "string"),
@@ -155,6 +155,7 @@ static LIST: [Parameter; 10] = [
     query("resourceVersion", "string"),
     query("resourceVersionMatch", "string"),
     query("sendInitialEvents", "boolean"),
+    query("shardSelector", "string"),
     query("timeoutSeconds", "integer"),
     query("watch", "boolean"),
 ];

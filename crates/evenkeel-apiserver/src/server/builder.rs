@@ -458,6 +458,14 @@ impl Builder {
         self
     }
 
+    /// Honours `shardSelector` of lists, watches and delete-collections, as kube-apiserver with the feature gate
+    /// `ShardedListAndWatch`: they select the objects whose uid or namespace has its hash in the given ranges. Off by default:
+    /// the parameter is ignored.
+    pub fn sharded_lists(mut self, enabled: bool) -> Self {
+        self.settings.sharded_lists = enabled;
+        self
+    }
+
     /// Records what each user uses of the API, for [`ApiServer::access_log`]. Off by default.
     #[cfg(feature = "client")]
     pub fn record_access(mut self, enabled: bool) -> Self {

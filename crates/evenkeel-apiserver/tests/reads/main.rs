@@ -11,6 +11,7 @@ mod model;
 mod pods;
 mod protobuf_responses;
 mod selectors;
+mod shards;
 mod sockets;
 mod subresources;
 mod tables;

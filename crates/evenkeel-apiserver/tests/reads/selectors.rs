@@ -231,11 +231,3 @@ async fn sel_5_a_name_may_be_selected_but_not_against_the_path() {
     let deleted = api.get("/api/v1/namespaces?fieldSelector=metadata.name%3Dother").await.ok();
     assert_eq!(name(&deleted["items"][0]), "other");
 }
-
-#[tokio::test(start_paused = true)]
-async fn sel_6_shards_are_refused() {
-    let api = Api::start().await;
-    let query = "shardSelector=shardRange%28object.metadata.uid%2C0x0%2C0x8%29";
-    api.get(&format!("{CONFIG_MAPS}?{query}")).await.refused(400);
-    api.refused_watch(&format!("{CONFIG_MAPS}?{query}")).await.refused(400);
-}

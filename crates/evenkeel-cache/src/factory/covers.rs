@@ -11,7 +11,7 @@ use super::registry::{InformerScope, Key};
 
 impl InformerFactory {
     /// Returns whether the informer of a kind will show an object that was written: whether the object is in a namespace of the
-    /// informer and matches its selectors.
+    /// informer, matches its selectors, and has a place in its range.
     ///
     /// `K` is the type of the informer: `Unstructured` for [`dynamic`](Self::dynamic), `PartialObjectMetadata` for
     /// [`metadata`](Self::metadata).
@@ -29,7 +29,7 @@ impl InformerFactory {
             Key::Typed(kind)
         };
         let (scope, set) = self.inner.settings.scope(&registered, info.namespaced());
-        let InformerScope { namespace, labels, fields, query } = scope;
+        let InformerScope { namespace, labels, fields, query, shards } = scope;
         if !query.is_empty() {
             return false;
         }
@@ -44,7 +44,8 @@ impl InformerFactory {
         // An informer with an invalid selector never syncs, so there is nothing to decide.
         let labels = LabelSelector::parse(&labels).ok();
         let fields = FieldSelector::parse(&fields).ok();
-        labels.is_none_or(|labels| labels.matches(|label| object.label(label)))
+        shards.is_none_or(|shards| shards.matches(object))
+            && labels.is_none_or(|labels| labels.matches(|label| object.label(label)))
             && fields.is_none_or(|fields| may_match(&fields, key))
     }
 }

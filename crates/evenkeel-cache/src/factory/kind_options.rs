@@ -60,7 +60,7 @@ impl<K: 'static> InformerOptions<K, Selection> {
         self
     }
 
-    /// Adds an option of newer servers to lists and watches as a query parameter, such as `shardSelector`. An option that has
+    /// Adds an option of newer servers to lists and watches as a query parameter. An option that has
     /// a method here, or that the informer sets itself, is an error of every list. The options of a kind replace those of the
     /// factory.
     ///
@@ -126,6 +126,7 @@ impl InformerSettings {
             max_list_bytes: self.max_list_bytes.or(defaults.max_list_bytes),
             check_interval: self.check_interval.or(defaults.check_interval),
             on_forbidden: self.on_forbidden.or(defaults.on_forbidden),
+            shards: self.shards.or_else(|| defaults.shards.clone()),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_client::Query;
+use evenkeel_core::shard::ShardSelector;
 use evenkeel_core::{ResourceInfo, Untyped};
 
 use crate::SharedInformer;
@@ -51,6 +52,7 @@ pub(super) struct InformerScope {
     pub(super) labels: String,
     pub(super) fields: String,
     pub(super) query: Query,
+    pub(super) shards: Option<ShardSelector>,
 }
 
 /// What identifies an informer: there is one for each kind and scope.

@@ -51,7 +51,9 @@ impl Settings {
     /// Returns the objects that an informer lists, with selectors in one form, and the set of namespaces unless the informer has one
     /// of its own.
     pub(super) fn scope(&self, key: &Key, namespaced: bool) -> (InformerScope, Option<&NamespaceSet>) {
-        let (Selection { namespace, labels, fields, query, .. }, set) = self.placed(self.options(key).selection);
+        let options = self.options(key);
+        let shards = options.settings.shards;
+        let (Selection { namespace, labels, fields, query, .. }, set) = self.placed(options.selection);
         let (labels, fields) = (labels.unwrap_or_default(), fields.unwrap_or_default());
         let scope = InformerScope {
             namespace: namespace.filter(|_| namespaced).unwrap_or_default(),
@@ -59,6 +61,7 @@ impl Settings {
             labels: LabelSelector::parse(&labels).map_or(labels, |parsed| parsed.to_string()),
             fields: FieldSelector::parse(&fields).map_or(fields, |parsed| parsed.to_string()),
             query: query.unwrap_or_default(),
+            shards,
         };
         (scope, set)
     }

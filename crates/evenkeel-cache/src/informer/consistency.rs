@@ -11,6 +11,7 @@ use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_core::shard::ShardSelector;
 use evenkeel_core::{ObjectKey, ResourceInfo, StreamError, Untyped};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::yield_now;
@@ -22,6 +23,7 @@ pub(super) use self::parts::{CheckParts, CheckedScopes, WholeStore};
 use super::metrics::count_consistency_check;
 use super::shared::InformerShared;
 use crate::reflector::limits::{ListLimits, PageProgress};
+use crate::reflector::shards::Shards;
 use crate::reflector::{SinkRequest, Transform};
 use crate::source::{ListPart, ListRequest, ListerWatcher, SourceError};
 use crate::{Indexer, Object};
@@ -126,6 +128,8 @@ pub(super) struct ConsistencyChecker {
     pub(super) resource: Arc<ResourceInfo>,
     pub(super) transform: Option<Transform>,
     pub(super) limits: ListLimits,
+    /// The places of the stored objects; `None` for all objects.
+    pub(super) shards: Option<Arc<Shards>>,
     /// `None` for checks on demand only.
     pub(super) interval: Option<Duration>,
 }
@@ -234,18 +238,28 @@ impl ConsistencyChecker {
     /// # Errors
     /// Why the list is inconclusive.
     async fn compare(&self, source: &dyn ListerWatcher, digest: &mut StoreDigest, version: &str) -> Result<(), String> {
-        let exactly = ListRequest { is_exact: true, limit: PAGE, ..ListRequest::not_older_than(version) };
+        let selector = self.shards.as_ref().and_then(|shards| shards.requested(Instant::now()));
+        let exactly = ListRequest {
+            is_exact: true,
+            limit: PAGE,
+            shard_selector: selector.clone(),
+            ..ListRequest::not_older_than(version)
+        };
         let mut next = Some(exactly);
         let mut progress = PageProgress::default();
         let mut listed: usize = 0;
         while let Some(request) = next.take() {
             let is_first = request.continue_token.is_empty();
             let before = listed;
-            let mut items = source.list(request).await.map_err(|error| reason_of(&error))?;
+            let mut items =
+                source.list(request).await.map_err(|error| self.reason_of_refusal(&error, selector.as_ref()))?;
             let (found, token) = loop {
                 match poll_fn(|context| items.poll_next(context)).await.map_err(|error| reason_of(&error))? {
                     ListPart::Object(object) => {
                         listed += 1;
+                        if self.shards.as_ref().is_some_and(|shards| !shards.admits(object.header())) {
+                            continue;
+                        }
                         self.compare_object(source, digest, object)?;
                     }
                     ListPart::Unreadable(StreamError::Object { key: Some(key), .. }) => {
@@ -267,10 +281,20 @@ impl ConsistencyChecker {
             }
             if !token.is_empty() {
                 progress.page(listed - before, &token).map_err(|error| error.to_string())?;
-                next = Some(ListRequest { limit: PAGE, continue_token: token, ..ListRequest::default() });
+                let shard_selector = selector.clone();
+                next =
+                    Some(ListRequest { limit: PAGE, continue_token: token, shard_selector, ..ListRequest::default() });
             }
         }
         Ok(())
+    }
+
+    /// Returns why a refused list is inconclusive. A shard selector that is refused is not sent by the next check.
+    fn reason_of_refusal(&self, error: &SourceError, selector: Option<&ShardSelector>) -> String {
+        if let Some(shards) = &self.shards {
+            shards.refused(error, selector, Instant::now());
+        }
+        reason_of(error)
     }
 
     fn compare_object(

@@ -46,6 +46,7 @@ use crate::handler::{Handler, HandlerOptions};
 use crate::namespaces::{NamespaceSet, Scope};
 use crate::ordered_queue::{ListMode, OrderedQueue};
 use crate::reflector::Reflector;
+use crate::reflector::shards::Shards;
 use crate::source::{BoxFuture, ListerWatcher};
 use crate::store::{Index, IndexError, NAMESPACE_INDEX, Table};
 use crate::view::{PreparedView, Views};
@@ -287,9 +288,10 @@ impl<K: 'static> SharedInformer<K> {
     ) -> Self {
         let identity = Identity::new(&name, info);
         let reflector = Reflector::builder(Arc::clone(&source), Arc::clone(info)).name(identity.name());
-        let reflector = Box::new(options.settings.reflector(reflector));
+        let shards = options.settings.shared_shards(info);
+        let reflector = Box::new(options.settings.reflector(reflector).shared_shards(shards.clone()));
         let reflectors = Reflectors::One { reflector, source };
-        Self::assemble(reflectors, None, info, options, name, identity)
+        Self::assemble(reflectors, None, shards, info, options, name, identity)
     }
 
     /// Returns an informer with one reflector for each namespace of a set, which lists and watches the source of that scope.
@@ -304,13 +306,16 @@ impl<K: 'static> SharedInformer<K> {
         let scoped = ScopedShared::new(set.clone(), options.settings.on_forbidden.unwrap_or_default());
         let (info_of_reflector, settings) = (Arc::clone(info), options.settings.clone());
         let unique = identity.name().to_owned();
+        let shards = options.settings.shared_shards(info);
+        let shards_of_all = shards.clone();
         let reflector = move |scope: &Scope, source| {
             let name = format!("{unique} in {}", scope.describe());
-            settings.reflector(Reflector::builder(source, Arc::clone(&info_of_reflector)).name(name))
+            let reflector = Reflector::builder(source, Arc::clone(&info_of_reflector)).name(name);
+            settings.reflector(reflector).shared_shards(shards_of_all.clone())
         };
         let (source, reflector) = (Box::new(sources), Box::new(reflector));
         let reflectors = Reflectors::PerNamespace(ScopedReflectors { source, reflector, wanted: set.watch() });
-        let informer = Self::assemble(reflectors, Some(scoped), info, options, name, identity);
+        let informer = Self::assemble(reflectors, Some(scoped), shards, info, options, name, identity);
         set.join(&informer.shared);
         informer
     }
@@ -318,6 +323,7 @@ impl<K: 'static> SharedInformer<K> {
     fn assemble(
         reflectors: Reflectors,
         scoped: Option<ScopedShared>,
+        shards: Option<Arc<Shards>>,
         info: &Arc<ResourceInfo>,
         options: InformerOptions<K>,
         name: String,
@@ -328,6 +334,7 @@ impl<K: 'static> SharedInformer<K> {
             resource: Arc::clone(info),
             transform: options.transform.clone(),
             limits: options.list_limits(),
+            shards,
             interval: options.check_interval.filter(|interval| !interval.is_zero()),
         };
         let queue: DeltaQueue = match options.queue.unwrap_or_default() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use evenkeel_core::ResourceInfo;
 use evenkeel_core::pack::Packer;
+use evenkeel_core::shard::ShardSelector;
 
 use super::Reflector;
 use super::backoff::Backoff;
@@ -13,6 +14,7 @@ use super::error::{ErrorHandler, ReflectorFailure, log_failure};
 use super::ingest::{Ingest, OnTransformError, Transform};
 use super::limits::ListLimits;
 use super::machine::{MIN_WATCH_TIMEOUT, ReflectorMachine, ReflectorSettings};
+use super::shards::{RequestShards, Shards};
 use super::status::ReflectorStatus;
 use crate::Object;
 use crate::metrics::ReflectorMetrics;
@@ -33,6 +35,7 @@ pub struct ReflectorBuilder {
     check_consistency: bool,
     pack: bool,
     limits: ListLimits,
+    shards: Option<Arc<Shards>>,
 }
 
 impl ReflectorBuilder {
@@ -58,6 +61,7 @@ impl ReflectorBuilder {
             check_consistency: false,
             pack: true,
             limits: ListLimits::default(),
+            shards: None,
         }
     }
 
@@ -178,6 +182,19 @@ impl ReflectorBuilder {
         self
     }
 
+    /// Sets the places of the objects. Requests have the selector, and objects out of range are dropped before they are packed, whether
+    /// the source selects by place or not.
+    pub fn shards(self, selector: ShardSelector) -> Self {
+        let shards = Arc::new(Shards::new(selector, &self.resource));
+        self.shared_shards(Some(shards))
+    }
+
+    /// Sets the places of the objects, which other reflectors share.
+    pub(crate) fn shared_shards(mut self, shards: Option<Arc<Shards>>) -> Self {
+        self.shards = shards;
+        self
+    }
+
     /// Sets whether the initial events of each WatchList are compared with a list of the same version. A difference is reported to
     /// the [handler](Self::on_error). This is for tests of servers: it costs a list each time.
     pub fn check_consistency(mut self, check: bool) -> Self {
@@ -216,6 +233,9 @@ impl ReflectorBuilder {
                 received_objects: 0,
                 listed_bytes: 0,
                 limits: self.limits,
+                shards: self.shards,
+                request_shards: RequestShards::default(),
+                has_dropped_last: false,
                 list_started: None,
                 long_list: None,
                 is_closed: false,

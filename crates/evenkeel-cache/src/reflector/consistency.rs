@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_core::{ObjectKey, ResourceVersion};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::error::ReflectorError;
+use super::shards::Shards;
 use crate::Object;
 use crate::source::{ListPart, ListRequest, ListerWatcher, SourceError};
 
@@ -30,6 +31,7 @@ pub(super) fn version_of(object: &Object) -> (String, String) {
 /// version has expired: then the check is given up.
 pub(super) fn check(
     source: Arc<dyn ListerWatcher>,
+    shards: Option<Arc<Shards>>,
     version: ResourceVersion,
     streamed: ObjectVersions,
 ) -> Option<ConsistencyCheck> {
@@ -38,7 +40,7 @@ pub(super) fn check(
     }
     Some(Box::pin(async move {
         loop {
-            match list(&*source, version.as_str()).await {
+            match list(&*source, shards.as_deref(), version.as_str()).await {
                 Ok(listed) => return compare(version.as_str(), &streamed, &listed),
                 Err(error) if error.is_expired() => return None,
                 Err(_) => sleep(PAUSE).await,
@@ -47,12 +49,22 @@ pub(super) fn check(
     }))
 }
 
-async fn list(source: &dyn ListerWatcher, version: &str) -> Result<ObjectVersions, SourceError> {
-    let request = ListRequest { is_exact: true, ..ListRequest::not_older_than(version) };
-    let mut items = source.list(request).await?;
+/// Lists the objects in range. A refused shard selector is not sent by the next list.
+async fn list(
+    source: &dyn ListerWatcher,
+    shards: Option<&Shards>,
+    version: &str,
+) -> Result<ObjectVersions, SourceError> {
+    let shard_selector = shards.and_then(|shards| shards.requested(Instant::now()));
+    let request =
+        ListRequest { is_exact: true, shard_selector: shard_selector.clone(), ..ListRequest::not_older_than(version) };
+    let mut items = source.list(request).await.inspect_err(|error| {
+        shards.map(|shards| shards.refused(error, shard_selector.as_ref(), Instant::now()));
+    })?;
     let mut states = ObjectVersions::new();
     loop {
         match poll_fn(|context| items.poll_next(context)).await? {
+            ListPart::Object(object) if shards.is_some_and(|shards| !shards.admits(object.header())) => {}
             ListPart::Object(object) => {
                 states.insert(object.key().clone(), version_of(&object));
             }

@@ -13,6 +13,9 @@ const MAX_BYTES: usize = 2 << 30;
 /// The maximal number of pages without objects. Servers fill their pages, so one is rare already.
 const MAX_EMPTY_PAGES: u32 = 100;
 
+/// The maximal number of objects of one list that are out of range: they are not kept, so this only ends an endless list.
+const MAX_DROPPED: usize = 100_000_000;
+
 /// The limits of one list. Without them, a server that never ends a list fills the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListLimits {
@@ -35,6 +38,14 @@ impl ListLimits {
         }
         Err(ReflectorError::ListTooLarge { objects, bytes, max_objects: self.objects, max_bytes: self.bytes })
     }
+}
+
+/// Checks the objects of a list so far that were out of range.
+pub(super) fn check_dropped(objects: usize) -> Result<(), ReflectorError> {
+    if objects <= MAX_DROPPED {
+        return Ok(());
+    }
+    Err(ReflectorError::ListTooLarge { objects, bytes: 0, max_objects: MAX_DROPPED, max_bytes: MAX_BYTES })
 }
 
 /// The progress of a list from page to page.

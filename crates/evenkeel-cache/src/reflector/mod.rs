@@ -2,7 +2,8 @@
 //!
 //! [`ReflectorFailure`] describes its errors, [`ReflectorStatus`] its state.
 //!
-//! Inside: `machine` decides, `driver` performs I/O, `ingest` prepares objects, `initial_list` collects a WatchList.
+//! Inside: `machine` decides, `driver` performs I/O, `ingest` prepares objects, `initial_list` collects a WatchList, `shards` knows which
+//! objects are in range.
 
 mod backoff;
 mod builder;
@@ -15,6 +16,7 @@ mod initial_list;
 pub(crate) mod limits;
 mod liveness;
 mod machine;
+pub(crate) mod shards;
 mod sink;
 mod stall;
 mod status;

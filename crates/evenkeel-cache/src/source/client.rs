@@ -62,7 +62,7 @@ impl<K, S: Scope> ApiSource<K, S> {
         self
     }
 
-    /// Adds query parameters to lists and watches, such as `shardSelector`; see [`ListParams::query`].
+    /// Adds query parameters to lists and watches; see [`ListParams::query`].
     pub fn query(mut self, query: Query) -> Self {
         self.query = query;
         self
@@ -81,6 +81,7 @@ impl<K, S: Scope> ApiSource<K, S> {
 
     fn list_params(&self, request: ListRequest) -> ListParams {
         let mut params = ListParams::default().labels(&self.labels).fields(&self.fields).limit(request.limit);
+        params.shard_selector = request.shard_selector;
         params.query = self.query.clone();
         params.continue_token = request.continue_token;
         params.resource_version = request.resource_version;
@@ -96,6 +97,7 @@ impl<K, S: Scope> ApiSource<K, S> {
             .labels(&self.labels)
             .fields(&self.fields)
             .timeout(request.timeout);
+        params.shard_selector = request.shard_selector;
         params.query = self.query.clone();
         if request.initial_events { params.initial_events() } else { params }
     }
@@ -174,6 +176,10 @@ impl<K> ListItems for Items<K> {
             },
             None => self.end(),
         })
+    }
+
+    fn shard_selector(&self) -> Option<&str> {
+        self.stream.meta()?.shard_selector.as_deref()
     }
 }
 

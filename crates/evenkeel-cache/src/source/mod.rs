@@ -12,6 +12,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use evenkeel_core::shard::ShardSelector;
 use evenkeel_core::{ResourceVersion, Status, StreamError, Untyped, WatchEvent};
 
 use crate::Object;
@@ -56,6 +57,9 @@ pub struct ListRequest {
     pub limit: u32,
     /// The continue token; empty for the first page.
     pub continue_token: String,
+    /// Only objects of these places are needed. The reflector drops others, so a source may ignore it. All pages of a list have the
+    /// same.
+    pub shard_selector: Option<ShardSelector>,
 }
 
 /// The parameters of a watch.
@@ -69,6 +73,8 @@ pub struct WatchRequest {
     /// Request a WatchList: send all objects first, then a bookmark that ends them. Not older than
     /// [`resource_version`](Self::resource_version), or the newest if that is empty.
     pub initial_events: bool,
+    /// Only objects of these places are needed. The reflector drops others, so a source may ignore it.
+    pub shard_selector: Option<ShardSelector>,
 }
 
 impl ListRequest {
@@ -81,7 +87,7 @@ impl ListRequest {
 impl WatchRequest {
     /// Returns the parameters of a watch after this version.
     pub fn from_version(version: impl Into<String>, timeout: Duration) -> Self {
-        WatchRequest { resource_version: version.into(), timeout, initial_events: false }
+        WatchRequest { resource_version: version.into(), timeout, initial_events: false, shard_selector: None }
     }
 }
 
@@ -89,6 +95,11 @@ impl WatchRequest {
 pub trait ListItems: Send {
     /// Returns the next part of the list. Not called again after an error or the end.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<ListPart, SourceError>>;
+
+    /// Returns the shard selector that the list tells after its [end](ListPart::End), if it tells one.
+    fn shard_selector(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// A part of a list.

@@ -14,6 +14,7 @@ use evenkeel_cache::{
 };
 use evenkeel_client::config::ServerUrl;
 use evenkeel_client::{Client, ClientBuilder, Config};
+use evenkeel_core::shard::{ShardField, ShardRange, ShardSelector};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::runtime::Handle;
 use tokio::sync::RwLock;
@@ -41,6 +42,17 @@ const COUNTED_RUNS: u64 = 20;
 /// Virtual time that recovery may take after the last fault.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(3600);
 
+/// Which objects the informer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shards {
+    /// All objects.
+    None,
+    /// Half of them, by a server that filters.
+    Filtered,
+    /// Half of them, by a server that does not.
+    Unfiltered,
+}
+
 /// Configuration of a seed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scene {
@@ -49,6 +61,7 @@ pub(crate) struct Scene {
     watch_list: bool,
     transforms: bool,
     selects: bool,
+    shards: Shards,
     page_size: u32,
     resyncs: bool,
     late: Delivery,
@@ -65,6 +78,7 @@ impl Scene {
             watch_list: (seed / 3).is_multiple_of(2),
             transforms: seed / 6 % 2 == 1,
             selects: seed / 12 % 2 == 1,
+            shards: [Shards::None, Shards::Filtered, Shards::None, Shards::Unfiltered][(seed / 5 % 4) as usize],
             page_size: if seed.is_multiple_of(5) { 3000 } else { 0 },
             resyncs: seed % 10 == 7,
             late: if (seed / 2).is_multiple_of(2) { Delivery::Every } else { Delivery::Latest },
@@ -81,6 +95,12 @@ impl Scene {
         if self.selects { SELECTOR } else { "" }
     }
 
+    /// Returns the places of the informer's objects: about half of them.
+    fn places(self) -> ShardSelector {
+        let range = if self.shards == Shards::None { ShardRange::FULL } else { ShardRange::FULL.part(1, 2).unwrap() };
+        ShardSelector::new(ShardField::Uid, range)
+    }
+
     /// Returns the informer.
     fn informer(self, client: &Client, differences: Arc<Differences>) -> SharedInformer<ConfigMap> {
         let source = ApiSource::new(client.api::<ConfigMap>()).labels(self.selector());
@@ -90,6 +110,7 @@ impl Scene {
             .watch_list(self.watch_list)
             .page_size(self.page_size)
             .index(Index::label("shard"))
+            .shards(self.places())
             .check_consistency(self.check_interval)
             .on_error(move |failure| differences.record(&failure.error));
         if self.transforms {
@@ -201,6 +222,7 @@ pub(crate) async fn run(scene: Scene) -> RunCounts {
     let base = initial_objects.revision;
     let snapshot = initial_objects.snapshot.clone();
     let builder = ApiServer::builder().in_process_only().history(HISTORY_LENGTH).snapshot(snapshot).first_revision(0);
+    let builder = builder.sharded_lists(scene.shards == Shards::Filtered);
     let server = Arc::new(builder.start().await.unwrap());
     tokio::task::yield_now().await;
     let tasks_before = Handle::current().metrics().num_alive_tasks();
@@ -282,11 +304,12 @@ pub(crate) async fn run(scene: Scene) -> RunCounts {
     assert!(timeout(RECOVERY_TIMEOUT, busy).await.is_ok(), "a writer does not finish");
 
     // No faults from here on: the informer recovers.
-    let last = last.last().await;
+    let places = scene.places();
+    let last = last.last(&places).await;
     let settled = timeout(RECOVERY_TIMEOUT, settle(&informer, &last, &handlers)).await;
     assert!(settled.is_ok(), "no recovery: {:#?}", informer.status());
 
-    let server_has = listed(&server.client(), scene.selector()).await;
+    let server_has = listed(&server.client(), scene.selector(), &places).await;
     check_store(scene, &informer.indexer(), &server_has, &last);
     for handler in &handlers {
         assert!(handler.registration.has_synced() && handler.registration.is_active());

@@ -6,6 +6,7 @@ use std::time::Duration;
 use evenkeel_apiserver::{ApiServer, Snapshot};
 use evenkeel_cache::ObjectKey;
 use evenkeel_client::{Client, Deleted, Error, ListParams, Patch};
+use evenkeel_core::shard::ShardSelector;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use serde_json::json;
 use tokio::sync::RwLock;
@@ -153,19 +154,25 @@ impl Writer {
         Ok(())
     }
 
-    /// Creates one more selected object, which marks the end.
-    pub(crate) async fn last(mut self) -> Map {
-        let key = ObjectKey::namespaced(NAMESPACES[0], "the-last");
-        let mut last = map(&key, "last", &mut self.random);
-        last.metadata.labels.get_or_insert_default().insert("pick".into(), "yes".into());
-        let created = self.client.api::<ConfigMap>().namespace(NAMESPACES[0]).create(&last).await.unwrap();
-        self.truth.lock().unwrap().state(&created);
-        created
+    /// Creates more objects until one is selected, which marks the end.
+    pub(crate) async fn last(mut self, places: &ShardSelector) -> Map {
+        for index in 0.. {
+            let key = ObjectKey::namespaced(NAMESPACES[0], &format!("the-last-{index}"));
+            let mut last = map(&key, "last", &mut self.random);
+            last.metadata.labels.get_or_insert_default().insert("pick".into(), "yes".into());
+            let created = self.client.api::<ConfigMap>().namespace(NAMESPACES[0]).create(&last).await.unwrap();
+            self.truth.lock().unwrap().state(&created);
+            if places.matches(created.header()) {
+                return created;
+            }
+        }
+        unreachable!("every second uid is selected")
     }
 }
 
-/// Returns the objects of the server.
-pub(crate) async fn listed(client: &Client, selector: &str) -> Vec<Map> {
+/// Returns the selected objects of the server.
+pub(crate) async fn listed(client: &Client, selector: &str, places: &ShardSelector) -> Vec<Map> {
     let params = ListParams::default().labels(selector);
-    client.api::<ConfigMap>().list(&params).await.unwrap().into_iter().collect()
+    let all = client.api::<ConfigMap>().list(&params).await.unwrap();
+    all.into_iter().filter(|map| places.matches(map.header())).collect()
 }

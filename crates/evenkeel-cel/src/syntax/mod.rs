@@ -8,7 +8,7 @@ mod parser;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use parser::parse;
+pub(crate) use parser::{Macros, parse};
 
 /// The name of the accumulator that macros declare; expressions cannot name it.
 pub(crate) const ACCUMULATOR: &str = "@result";

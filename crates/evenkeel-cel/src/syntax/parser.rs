@@ -52,8 +52,15 @@ pub(crate) struct Parsed {
     pub(crate) offsets: Vec<u32>,
 }
 
+/// Whether macros are expanded or read as the calls that they look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Macros {
+    Expanded,
+    Calls,
+}
+
 /// Parses a source.
-pub(crate) fn parse(source: &Source) -> Result<Parsed, Vec<Issue>> {
+pub(crate) fn parse(source: &Source, macros: Macros) -> Result<Parsed, Vec<Issue>> {
     if source.length() > MAX_LENGTH {
         let message =
             format!("expression code point size exceeds limit: size: {}, limit {MAX_LENGTH}", source.length());
@@ -61,7 +68,7 @@ pub(crate) fn parse(source: &Source) -> Result<Parsed, Vec<Issue>> {
     }
     let mut issues = Vec::new();
     let tokens = tokens(source, &mut issues);
-    let mut parser = Parser { source, tokens, at: 0, depth: 0, offsets: vec![0], issues };
+    let mut parser = Parser { source, tokens, macros, at: 0, depth: 0, offsets: vec![0], issues };
     let root = parser.start();
     if parser.issues.is_empty()
         && let Some(root) = root
@@ -74,6 +81,7 @@ pub(crate) fn parse(source: &Source) -> Result<Parsed, Vec<Issue>> {
 pub(super) struct Parser<'s> {
     source: &'s Source,
     tokens: Vec<Token<'s>>,
+    macros: Macros,
     at: usize,
     depth: u32,
     offsets: Vec<u32>,
@@ -526,6 +534,9 @@ impl<'s> Parser<'s> {
     /// Returns a call, or what the macro of this name expands to.
     pub(super) fn call(&mut self, id: ExprId, function: &str, target: Option<Expr>, args: Vec<Expr>) -> Step<Expr> {
         let call = Call::new(target, function, args);
+        if self.macros == Macros::Calls {
+            return self.node(id, ExprKind::Call(Box::new(call)));
+        }
         match macros::expand(self, id, call) {
             macros::Expansion::Expanded(kind) => {
                 let offset = self.offset(id);

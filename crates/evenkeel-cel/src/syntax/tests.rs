@@ -1,9 +1,9 @@
-use super::parse;
+use super::{Macros, parse};
 use crate::source::{CompileError, Source};
 
 fn error(text: &str) -> String {
     let source = Source::new(text);
-    match parse(&source) {
+    match parse(&source, Macros::Expanded) {
         Ok(parsed) => panic!("parsed: {parsed:?}"),
         Err(issues) => CompileError::new(&source, issues).to_string(),
     }
@@ -21,7 +21,7 @@ fn accepts_the_grammar() {
         "- -1 == 1",
     ] {
         let source = Source::new(text);
-        assert!(parse(&source).is_ok(), "{text}: {:?}", parse(&source));
+        assert!(parse(&source, Macros::Expanded).is_ok(), "{text}: {:?}", parse(&source, Macros::Expanded));
     }
 }
 
@@ -58,5 +58,5 @@ fn limits_nesting() {
     let program = environment.compile(&nested).unwrap().into_program();
     assert!(program.evaluate(&variables[..], 1_000_000).result.is_ok());
     let source = Source::new(&("true".to_owned() + &" && true".repeat(5000)));
-    assert!(parse(&source).is_ok());
+    assert!(parse(&source, Macros::Expanded).is_ok());
 }

@@ -297,14 +297,20 @@ impl<K, S: Scope> Api<K, S> {
     /// Deletes all objects that match, one after the other. Returns the objects that the server returns as deleted or
     /// terminating. Servers reject it across all namespaces.
     ///
-    /// Options without a field of their own ([`ListParams::query`]) are an error here: a server that does not know one
-    /// ignores it, and would delete more objects than are selected.
+    /// A [shard selector](ListParams::shards) and options without a field of their own ([`ListParams::query`]) are an error here: a
+    /// server that does not know one ignores it, and would delete more objects than are selected.
     pub fn delete_collection(&self, params: &ListParams) -> ApiRequest<Vec<Obj<K>>, verb::Delete> {
         let mut request = params.add_to(self.build_request(Method::DELETE, self.collection(), ResponseShape::Full));
         if !params.query.is_empty() {
             let problem = format!(
                 "the deletion of a collection has the options {:?}, which a server may ignore: it would delete more objects",
                 params.query
+            );
+            request = request.invalid(RequestError::Invalid { problem });
+        }
+        if let Some(shards) = &params.shard_selector {
+            let problem = format!(
+                "the deletion of a collection has the shard selector {shards}, which a server may ignore: it would delete more objects"
             );
             request = request.invalid(RequestError::Invalid { problem });
         }

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use evenkeel_core::shard::ShardSelector;
+
 use crate::rest::{Query, Request, RequestError};
 
 /// Options of a list.
@@ -19,6 +21,8 @@ pub struct ListParams {
     pub label_selector: String,
     /// Field selector, such as `spec.nodeName=n1`; empty for all objects.
     pub field_selector: String,
+    /// The places of the objects; `None` for all objects. See [`shards`](Self::shards).
+    pub shard_selector: Option<ShardSelector>,
     /// The maximal number of objects; the list then has a continue token. 0 for no limit.
     pub limit: u32,
     /// The continue token of the previous page.
@@ -66,6 +70,25 @@ impl ListParams {
         self
     }
 
+    /// Selects objects by the hash of their uid or namespace: a sharded list.
+    ///
+    /// Servers without sharded lists ignore it, and a selector of more than 64 ranges is sent as a wider one:
+    /// [`ShardSelector::matches`] tells which of the returned objects are selected. A deletion of a collection with a shard selector
+    /// is an error: a server that ignores it would delete everything.
+    ///
+    /// ```
+    /// use evenkeel_client::ListParams;
+    /// use evenkeel_core::shard::{ShardField, ShardRange, ShardSelector};
+    ///
+    /// let half = ShardRange::new(0, 1 << 63)?;
+    /// let params = ListParams::default().shards(ShardSelector::new(ShardField::Uid, half));
+    /// # Ok::<(), evenkeel_core::shard::ShardSelectorError>(())
+    /// ```
+    pub fn shards(mut self, selector: ShardSelector) -> Self {
+        self.shard_selector = Some(selector);
+        self
+    }
+
     /// Sets the maximal number of objects.
     pub fn limit(mut self, limit: u32) -> Self {
         self.limit = limit;
@@ -98,17 +121,10 @@ impl ListParams {
         self
     }
 
-    /// Adds an option of newer servers, such as `shardSelector`, as a query parameter. An option that has a field here is an
-    /// error when the request is sent: use the field.
+    /// Adds an option of newer servers as a query parameter. An option that has a field here is an error when the request is sent: use
+    /// the field.
     ///
     /// Servers ignore options that they do not know, so the list may contain more than was selected.
-    ///
-    /// ```
-    /// use evenkeel_client::ListParams;
-    ///
-    /// let half = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')";
-    /// let params = ListParams::default().query("shardSelector", half);
-    /// ```
     pub fn query(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
         self.query.add(name, value.into());
         self
@@ -116,7 +132,7 @@ impl ListParams {
 
     pub(crate) fn add_to(&self, request: Request) -> Request {
         let request = other_options(request, &self.query);
-        let request = select(request, &self.label_selector, &self.field_selector);
+        let request = select(request, &self.label_selector, &self.field_selector, self.shard_selector.as_ref());
         let request = if self.limit == 0 { request } else { request.query("limit", self.limit.to_string()) };
         let request = text(request, "continue", &self.continue_token);
         let request = text(request, "resourceVersion", &self.resource_version);
@@ -139,6 +155,8 @@ pub struct WatchParams {
     pub label_selector: String,
     /// Field selector; empty for all objects.
     pub field_selector: String,
+    /// The places of the objects; `None` for all objects. See [`ListParams::shards`].
+    pub shard_selector: Option<ShardSelector>,
     /// The resource version after which events start. Empty starts with an added event for every existing object; `0`
     /// does so from the server's cache.
     pub resource_version: String,
@@ -158,6 +176,7 @@ impl Default for WatchParams {
         WatchParams {
             label_selector: String::new(),
             field_selector: String::new(),
+            shard_selector: None,
             resource_version: String::new(),
             timeout: None,
             bookmarks: true,
@@ -182,6 +201,12 @@ impl WatchParams {
     /// Sets the field selector; see [`ListParams::fields`].
     pub fn fields(mut self, selector: impl ToString) -> Self {
         self.field_selector = selector.to_string();
+        self
+    }
+
+    /// Selects objects by the hash of their uid or namespace; see [`ListParams::shards`].
+    pub fn shards(mut self, selector: ShardSelector) -> Self {
+        self.shard_selector = Some(selector);
         self
     }
 
@@ -211,7 +236,7 @@ impl WatchParams {
 
     pub(crate) fn add_to(&self, request: Request) -> Request {
         let request = other_options(request, &self.query).query("watch", "true");
-        let request = select(request, &self.label_selector, &self.field_selector);
+        let request = select(request, &self.label_selector, &self.field_selector, self.shard_selector.as_ref());
         let request = text(request, "resourceVersion", &self.resource_version);
         let request = if self.bookmarks { request.query("allowWatchBookmarks", "true") } else { request };
         let request = if self.initial_events {
@@ -226,7 +251,7 @@ impl WatchParams {
 }
 
 /// The options that have a field or a method of their own, of lists and of watches.
-const OWN_OPTIONS: [&str; 10] = [
+const OWN_OPTIONS: [&str; 11] = [
     "allowWatchBookmarks",
     "continue",
     "fieldSelector",
@@ -235,6 +260,7 @@ const OWN_OPTIONS: [&str; 10] = [
     "resourceVersion",
     "resourceVersionMatch",
     "sendInitialEvents",
+    "shardSelector",
     "timeoutSeconds",
     "watch",
 ];
@@ -252,8 +278,12 @@ fn other_options(request: Request, query: &Query) -> Request {
     }
 }
 
-fn select(request: Request, labels: &str, fields: &str) -> Request {
-    text(text(request, "labelSelector", labels), "fieldSelector", fields)
+fn select(request: Request, labels: &str, fields: &str, shards: Option<&ShardSelector>) -> Request {
+    let request = text(text(request, "labelSelector", labels), "fieldSelector", fields);
+    match shards.and_then(ShardSelector::requested) {
+        Some(shards) => request.query("shardSelector", shards.to_string()),
+        None => request,
+    }
 }
 
 fn text(request: Request, name: &'static str, value: &str) -> Request {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
+use evenkeel_core::shard::ShardSelector;
 use evenkeel_core::{FieldOperator, FieldTerm, ResourceVersion};
 
 use super::retry_watcher::WatchSource;
@@ -36,13 +37,14 @@ pub struct Selection<K, S> {
     api: Api<K, S>,
     labels: String,
     fields: String,
+    shards: Option<ShardSelector>,
     query: Query,
 }
 
 impl<K, S: Scope> Selection<K, S> {
     /// Selects all objects of an API.
     pub fn of(api: &Api<K, S>) -> Self {
-        Selection { api: api.clone(), labels: String::new(), fields: String::new(), query: Query::new() }
+        Selection { api: api.clone(), labels: String::new(), fields: String::new(), shards: None, query: Query::new() }
     }
 
     /// Sets the label selector; see [`ListParams::labels`].
@@ -54,6 +56,12 @@ impl<K, S: Scope> Selection<K, S> {
     /// Sets the field selector; see [`ListParams::fields`].
     pub fn fields(mut self, selector: impl ToString) -> Self {
         self.fields = selector.to_string();
+        self
+    }
+
+    /// Selects objects by the hash of their uid or namespace; see [`ListParams::shards`].
+    pub fn shards(mut self, selector: ShardSelector) -> Self {
+        self.shards = Some(selector);
         self
     }
 
@@ -85,6 +93,7 @@ impl<K: 'static, S: Scope> WatchSource<K> for Selection<K, S> {
 
     fn watch(&self, from: &ResourceVersion) -> Self::Watching {
         let mut params = WatchParams::from_version(from.as_str()).labels(&self.labels).fields(&self.fields);
+        params.shard_selector = self.shards.clone();
         params.query = self.query.clone();
         let api = self.api.clone();
         Box::pin(async move { api.watch(&params).await })
@@ -96,6 +105,7 @@ impl<K: 'static, S: Scope> ListSource<K> for Selection<K, S> {
 
     fn list(&self) -> Self::Listing {
         let mut params = ListParams::default().labels(&self.labels).fields(&self.fields);
+        params.shard_selector = self.shards.clone();
         params.query = self.query.clone();
         let api = self.api.clone();
         Box::pin(async move { api.list(&params).await })
@@ -104,8 +114,14 @@ impl<K: 'static, S: Scope> ListSource<K> for Selection<K, S> {
 
 impl<K, S: Scope> Clone for Selection<K, S> {
     fn clone(&self) -> Self {
-        let Selection { api, labels, fields, query } = self;
-        Selection { api: api.clone(), labels: labels.clone(), fields: fields.clone(), query: query.clone() }
+        let Selection { api, labels, fields, shards, query } = self;
+        Selection {
+            api: api.clone(),
+            labels: labels.clone(),
+            fields: fields.clone(),
+            shards: shards.clone(),
+            query: query.clone(),
+        }
     }
 }
 
@@ -115,6 +131,7 @@ impl<K, S: Scope> fmt::Debug for Selection<K, S> {
             .field("api", &self.api)
             .field("labels", &self.labels)
             .field("fields", &self.fields)
+            .field("shards", &self.shards)
             .field("query", &self.query)
             .finish()
     }

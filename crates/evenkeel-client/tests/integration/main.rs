@@ -20,5 +20,6 @@ mod port_forward;
 mod requests;
 mod scales;
 mod send;
+mod shards;
 mod write_observer;
 mod writes;

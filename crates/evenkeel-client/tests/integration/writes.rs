@@ -10,6 +10,7 @@ use evenkeel_client::{
     WatchParams, apply, create_or_patch, create_or_patch_from, create_or_update, retry_on_conflict,
 };
 use evenkeel_core::json::JsonPaths;
+use evenkeel_core::shard::{ShardField, ShardRange, ShardSelector};
 use evenkeel_core::{Obj, ResourceInfo};
 use http::Method;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -353,18 +354,41 @@ async fn other_options_of_lists_and_watches_are_query_parameters() {
         json!({"apiVersion": "v1", "kind": "ConfigMapList", "metadata": {"resourceVersion": "1"}, "items": []});
     let service = Notebook::new(200, answer);
     let maps = service.client().core_v1().config_maps("default");
-    maps.list(&ListParams::default().labels("a=b").query("shardSelector", "range")).await.unwrap();
-    assert_eq!(query(&service.last().url), "labelSelector=a%3Db&shardSelector=range");
-    drop(maps.watch(&WatchParams::from_version("1").query("shardSelector", "range")).await);
+    maps.list(&ListParams::default().labels("a=b").query("newOption", "range")).await.unwrap();
+    assert_eq!(query(&service.last().url), "labelSelector=a%3Db&newOption=range");
+    drop(maps.watch(&WatchParams::from_version("1").query("newOption", "range")).await);
     let url = service.last().url;
-    assert!(url.contains("shardSelector=range") && url.contains("watch=true"), "{url}");
+    assert!(url.contains("newOption=range") && url.contains("watch=true"), "{url}");
 
-    for option in ["labelSelector", "limit", "watch", "resourceVersion", "sendInitialEvents"] {
+    for option in ["labelSelector", "limit", "watch", "resourceVersion", "sendInitialEvents", "shardSelector"] {
         let error = maps.list(&ListParams::default().query(option, "1")).await.unwrap_err().to_string();
         assert!(error.contains(option) && error.contains("field of its own"), "{error}");
     }
-    let error = maps.delete_collection(&ListParams::default().query("shardSelector", "range")).await.unwrap_err();
-    assert!(error.to_string().contains("shardSelector"), "a server that ignores it would delete everything: {error}");
+    let error = maps.delete_collection(&ListParams::default().query("newOption", "range")).await.unwrap_err();
+    assert!(error.to_string().contains("newOption"), "a server that ignores it would delete everything: {error}");
+    assert_eq!(service.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn shd_026_and_shd_037_lists_and_watches_have_a_shard_selector_and_deletions_never_have() {
+    let answer = json!({"apiVersion": "v1", "kind": "ConfigMapList", "items": [],
+                        "metadata": {"resourceVersion": "1", "shardInfo": {"selector": "a selector"}}});
+    let service = Notebook::new(200, answer);
+    let maps = service.client().core_v1().config_maps("default");
+    let half = ShardSelector::new(ShardField::Uid, ShardRange::new(0, 1 << 63).unwrap());
+    let list = maps.list(&ListParams::default().shards(half.clone())).await.unwrap();
+    assert_eq!(list.meta.shard_selector.as_deref(), Some("a selector"));
+    let rendered =
+        "shardSelector=shardRange%28object.metadata.uid%2C+%270x0000000000000000%27%2C+%270x8000000000000000%27%29";
+    assert_eq!(query(&service.last().url).replace("%20", "+"), rendered);
+    drop(maps.watch(&WatchParams::from_version("1").shards(half.clone())).await);
+    let url = service.last().url.replace("%20", "+");
+    assert!(url.contains(rendered) && url.contains("watch=true"), "{url}");
+    let everything = ShardSelector::new(ShardField::Uid, ShardRange::FULL);
+    maps.list(&ListParams::default().shards(everything)).await.unwrap();
+    assert_eq!(query(&service.last().url), "");
+    let error = maps.delete_collection(&ListParams::default().shards(half)).await.unwrap_err().to_string();
+    assert!(error.contains("shard selector") && error.contains("would delete more"), "{error}");
     assert_eq!(service.count(), 0);
 }
 

@@ -11,3 +11,4 @@ mod names;
 pub use error::{RequirementError, SelectorError};
 pub use field::{FieldOperator, FieldSelector, FieldTerm};
 pub use label::{LabelOperator, LabelSelector, Requirement};
+pub(crate) use names::quote;

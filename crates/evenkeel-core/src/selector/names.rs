@@ -82,7 +82,7 @@ fn is_subdomain(text: &str) -> bool {
 }
 
 /// Quotes a string with Go's escapes.
-pub(super) fn quote(text: &str) -> String {
+pub(crate) fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {

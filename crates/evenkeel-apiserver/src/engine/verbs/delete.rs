@@ -121,7 +121,7 @@ impl ApiEngine {
         let options = delete_options(request)?;
         let list = ListOptions::from_query(request.query, false)?;
         let view = self.view(request, Endpoint::List)?;
-        let filter = request.filter()?;
+        let filter = self.filter(request)?;
         let mut page = match self.page(&resource.storage, &filter, &list, request.waited)? {
             PageOutcome::Page { page, .. } => page,
             PageOutcome::Later(outcome) => return Ok(outcome),

@@ -42,7 +42,7 @@ impl ApiEngine {
     pub(crate) fn list(&self, request: &ResourceRequest<'_>) -> Result<HandlerOutcome, RequestError> {
         let view = self.view(request, Endpoint::List)?;
         let options = ListOptions::from_query(request.query, false)?;
-        let filter = request.filter()?;
+        let filter = self.filter(request)?;
         let mut outcome = self.page(&view.resource.storage, &filter, &options, request.waited)?;
         if let PageOutcome::Page { page, .. } = &mut outcome {
             let omitted = request.http.state.omitted_item().and_then(|item| usize::try_from(item).ok());
@@ -188,6 +188,13 @@ fn list_metadata(view: &View, filter: &ObjectFilter, page: &Page, consistent: bo
         }
     } else if view.resource.custom.is_some() && view.representation.transform == Transform::None {
         metadata["continue"] = "".into();
+    }
+    // Lists of other Go types have no field for it (SHD-014).
+    if let Some(selector) = filter.shard_selector()
+        && view.resource.custom.is_none()
+        && view.representation.transform == Transform::None
+    {
+        metadata["shardInfo"] = json!({"selector": selector});
     }
     metadata
 }

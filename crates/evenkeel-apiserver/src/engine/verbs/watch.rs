@@ -45,7 +45,7 @@ impl ApiEngine {
         if !self.settings.version.has_watch_list() {
             options.refuse_initial_events()?;
         }
-        let filter = request.filter()?;
+        let filter = self.filter(request)?;
         let requested =
             options.revision().map_err(|error| Status::failure(500, Reason::default(), error.to_string()))?;
         let table = Arc::clone(&view.resource.storage);

@@ -6,6 +6,7 @@ mod lifecycle;
 mod namespaces;
 mod narrowed;
 mod options;
+mod shards;
 mod wire;
 
 use std::collections::BTreeSet;

@@ -16,6 +16,7 @@ use crate::delta::Delta;
 use crate::metrics::ReflectorCounter;
 use crate::reflector::error::{Recovery, ReflectorError};
 use crate::reflector::ingest::Ingested;
+use crate::reflector::limits::check_dropped;
 use crate::reflector::machine::PageOutcome;
 use crate::reflector::sink::DeltaSink;
 use crate::reflector::stall::StallClock;
@@ -35,10 +36,13 @@ struct PageEnd {
 
 impl Driver {
     /// Requests a page. After the last one, sends the whole list to the sink.
-    pub(super) async fn list(&mut self, request: ListRequest, sink: &mut dyn DeltaSink) {
+    pub(super) async fn list(&mut self, mut request: ListRequest, sink: &mut dyn DeltaSink) {
         if request.continue_token.is_empty() {
             self.start_list();
+            self.select_shards();
         }
+        // A continue token does not hold the selector: another one would mix the objects of two.
+        request.shard_selector = self.request_shards.sent.clone();
         let outcome = self.page(request, sink).await;
         let now = Instant::now();
         let (error, next) = match outcome {
@@ -55,6 +59,9 @@ impl Driver {
                 PageOutcome::Endless(error) => (error, self.machine.list_unusable(now, (self.random)())),
             },
             Err(ReflectorError::List(source)) if self.machine.continues_inconsistently(&source) => return,
+            Err(ReflectorError::List(source)) if self.are_shards_refused(&source) => {
+                (ReflectorError::List(source), self.machine.list_again())
+            }
             Err(ReflectorError::List(source)) => {
                 let next = self.machine.list_failed(&source, now, (self.random)());
                 if source.is_expired() && is_planted(Defect::ExpiredPagesKept) {
@@ -137,6 +144,12 @@ impl Driver {
             match ready!(items.poll_next(context)) {
                 Ok(ListPart::Object(object)) => {
                     *page_objects += 1;
+                    // Leaving it out would delete what the list should have contained.
+                    self.ingest.check(&object)?;
+                    if !self.is_in_range(object.header()) {
+                        check_dropped(self.request_shards.dropped)?;
+                        continue;
+                    }
                     if let Some(object) = self.ingest_listed(object, sink)? {
                         self.listed_bytes += object.payload_bytes();
                         self.listed.push(object);
@@ -157,6 +170,9 @@ impl Driver {
                     self.count_received()?;
                 }
                 Ok(ListPart::End { resource_version, continue_token }) => {
+                    if let Some(shards) = &self.shards {
+                        shards.told(items.shard_selector(), &self.request_shards);
+                    }
                     return Poll::Ready(Ok(Some((resource_version, continue_token))));
                 }
                 Err(error) => return Poll::Ready(Err(ReflectorError::List(error))),
@@ -192,6 +208,9 @@ impl Driver {
         sink: &mut dyn DeltaSink,
     ) -> Result<(), ReflectorError> {
         let count = objects.len();
+        if let Some(shards) = &self.shards {
+            shards.completed(&self.request_shards);
+        }
         sink.push(Delta::ReplacedAll { objects, resource_version: version.clone() }).map_err(ReflectorError::Sink)?;
         let now = Instant::now();
         self.long_list = None;

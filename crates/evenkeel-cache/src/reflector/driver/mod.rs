@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use evenkeel_core::{ObjectKey, StreamError};
+use evenkeel_core::shard::ShardSelector;
+use evenkeel_core::{Header, ObjectKey, StreamError};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::consistency::ConsistencyCheck;
@@ -20,13 +21,14 @@ use super::error::{ErrorHandler, Recovery, ReflectorError, ReflectorFailure};
 use super::ingest::Ingest;
 use super::limits::ListLimits;
 use super::machine::{DueAction, ReflectorAction, ReflectorMachine, WatchEnd};
+use super::shards::{RequestShards, Shards};
 use super::sink::{DeltaSink, SinkError, SinkRequest};
 use super::stall::StallClock;
 use super::status::{LastError, ReflectorPhase, ReflectorStatus};
 use crate::Object;
 use crate::delta::Delta;
 use crate::metrics::{ReflectorCounter, ReflectorMetrics};
-use crate::source::ListerWatcher;
+use crate::source::{ListerWatcher, SourceError};
 
 /// The number of events or objects that are processed before the task yields.
 const YIELD_AFTER: usize = 1000;
@@ -50,6 +52,12 @@ pub(super) struct Driver {
     /// The bytes of the listed objects' payloads.
     pub(super) listed_bytes: usize,
     pub(super) limits: ListLimits,
+    /// The places of the objects; `None` for all objects.
+    pub(super) shards: Option<Arc<Shards>>,
+    /// The shard selector of the list or watch in progress.
+    pub(super) request_shards: RequestShards,
+    /// The last event of the watch was out of range, so that the sink has not seen its version.
+    pub(super) has_dropped_last: bool,
     pub(super) list_started: Option<Instant>,
     /// When a list that takes long is logged.
     pub(super) long_list: Option<StallClock>,
@@ -184,6 +192,25 @@ impl Driver {
         self.received_objects = 0;
         self.listed_bytes = 0;
         self.status.change(|report| report.listed = 0);
+    }
+
+    /// Starts a list or watch with the shard selector of now.
+    fn select_shards(&mut self) -> Option<ShardSelector> {
+        self.request_shards = self.shards.as_ref().map(|shards| shards.request(Instant::now())).unwrap_or_default();
+        self.request_shards.sent.clone()
+    }
+
+    /// Returns whether an object is in range. One that is not is counted.
+    fn is_in_range(&mut self, object: &Header) -> bool {
+        let Some(shards) = self.shards.as_ref().filter(|shards| !shards.admits(object)) else { return true };
+        shards.dropped(object, &mut self.request_shards);
+        false
+    }
+
+    /// Returns whether a request failed because of its shard selector. The next one has none.
+    fn are_shards_refused(&self, error: &SourceError) -> bool {
+        let sent = self.request_shards.sent.as_ref();
+        self.shards.as_ref().is_some_and(|shards| shards.refused(error, sent, Instant::now()))
     }
 
     /// Records that the server sent something.

@@ -17,8 +17,9 @@ use crate::reflector::consistency;
 use crate::reflector::error::{Recovery, ReflectorError};
 use crate::reflector::ingest::Ingested;
 use crate::reflector::initial_list::InitialList;
+use crate::reflector::limits::check_dropped;
 use crate::reflector::machine::{WatchEnd, WatchEndKind};
-use crate::reflector::sink::DeltaSink;
+use crate::reflector::sink::{DeltaSink, SinkError};
 use crate::reflector::status::ReflectorPhase;
 use crate::source::{SourceError, WatchEvents, WatchRequest, is_about_protobuf};
 
@@ -45,7 +46,8 @@ impl From<WatchAbort> for WatchOutcome {
 
 impl Driver {
     /// Watches until the watch ends.
-    pub(super) async fn watch(&mut self, request: WatchRequest, sink: &mut dyn DeltaSink) {
+    pub(super) async fn watch(&mut self, mut request: WatchRequest, sink: &mut dyn DeltaSink) {
+        request.shard_selector = self.select_shards();
         let requested = Instant::now();
         let mut initial = request.initial_events.then(|| InitialList::new(self.check_consistency));
         self.metrics.increment(ReflectorCounter::Watches);
@@ -96,8 +98,11 @@ impl Driver {
     /// Handles a watch request that failed.
     fn refused(&mut self, error: SourceError, requested: Instant) {
         self.metrics.watched(0, requested.elapsed());
-        let verdict = self.machine.watch_ended(WatchEnd::Refused(&error), Instant::now(), (self.random)());
-        self.failed(ReflectorError::Watch(error), verdict.next);
+        let next = match self.are_shards_refused(&error) {
+            true => self.machine.watch_with_others(),
+            false => self.machine.watch_ended(WatchEnd::Refused(&error), Instant::now(), (self.random)()).next,
+        };
+        self.failed(ReflectorError::Watch(error), next);
     }
 
     /// Handles the end of a watch.
@@ -173,7 +178,7 @@ impl Driver {
             if let Some(initial) = initial {
                 self.status.change(|report| report.listed = initial.size().0);
             }
-            if let Err(error) = sink.flush() {
+            if let Err(error) = self.pass_dropped_version(sink).and_then(|()| sink.flush()) {
                 result = Poll::Ready(PollOutcome::Ended(WatchAbort::unusable(ReflectorError::Sink(error)).into()));
             }
         }
@@ -210,8 +215,10 @@ impl Driver {
                         self.machine.bookmark(resource_version.as_str(), Instant::now());
                         self.replace(objects, &resource_version, sink).map_err(WatchAbort::unusable)?;
                         self.status.change(|report| report.is_watch_list_unavailable = false);
-                        self.consistency_check = states
-                            .and_then(|states| consistency::check(Arc::clone(&self.source), resource_version, states));
+                        self.consistency_check = states.and_then(|states| {
+                            let shards = self.shards.clone();
+                            consistency::check(Arc::clone(&self.source), shards, resource_version, states)
+                        });
                     }
                     None => {
                         self.machine.bookmark(resource_version.as_str(), Instant::now());
@@ -279,6 +286,15 @@ impl Driver {
         }
         // The version is the server's, whatever a transform leaves of it.
         self.machine.event(object.resource_version(), matches!(delta, Delta::Added(_)));
+        if !self.is_in_range(object.header()) {
+            if initial.is_some() {
+                check_dropped(self.request_shards.dropped).map_err(WatchAbort::unusable)?;
+                // A server that does not filter may have many in a row.
+                self.machine.initial_list_grew(Instant::now());
+            }
+            self.has_dropped_last = initial.is_none();
+            return Ok(());
+        }
         let Some(initial) = initial else {
             let Ingested { accepted, error } = self.ingest.delta(delta, sink).map_err(WatchAbort::unusable)?;
             if let Some(error) = error {
@@ -307,7 +323,17 @@ impl Driver {
         Ok(())
     }
 
+    /// Tells the sink the version that events out of range have reached, once for those that arrived together.
+    fn pass_dropped_version(&mut self, sink: &mut dyn DeltaSink) -> Result<(), SinkError> {
+        let version = self.machine.version();
+        match std::mem::take(&mut self.has_dropped_last) && !version.is_empty() {
+            true => sink.push(Delta::Bookmark(ResourceVersion::new(version))),
+            false => Ok(()),
+        }
+    }
+
     fn send(&mut self, delta: Delta, sink: &mut dyn DeltaSink) -> Result<(), WatchOutcome> {
+        self.has_dropped_last = false;
         sink.push(delta).map_err(|error| WatchAbort::unusable(ReflectorError::Sink(error)).into())
     }
 }

@@ -300,7 +300,8 @@ impl ReflectorMachine {
             stall: Some(StallClock::new(now)),
             initial_events,
         });
-        ReflectorAction::Watch(WatchRequest { resource_version: version.to_owned(), timeout, initial_events })
+        let resource_version = version.to_owned();
+        ReflectorAction::Watch(WatchRequest { resource_version, timeout, initial_events, shard_selector: None })
     }
 
     /// Processes the end of a page with this many objects.
@@ -369,6 +370,21 @@ impl ReflectorMachine {
             return Recovery::Relist { after: Duration::ZERO };
         }
         self.relist(Some(error), now, random)
+    }
+
+    /// Handles a list or page whose parameters were refused: the list starts again with others. The driver drops the pages so far.
+    pub(super) fn list_again(&mut self) -> Recovery {
+        if let ReflectorStage::List(listing) = &mut self.stage {
+            *listing = PagedList {
+                version: std::mem::take(&mut listing.version),
+                limit: listing.limit,
+                token: String::new(),
+                first: None,
+                pages: 0,
+                progress: PageProgress::default(),
+            };
+        }
+        Recovery::Relist { after: Duration::ZERO }
     }
 
     /// Handles a list that could not be written, or must not be.

@@ -69,6 +69,16 @@ impl ReflectorMachine {
         }
     }
 
+    /// Processes the refusal of a watch whose parameters were refused: the same watch is requested with others.
+    pub(in super::super) fn watch_with_others(&mut self) -> Recovery {
+        self.watch = None;
+        self.liveness.pause();
+        match self.stage {
+            ReflectorStage::Watch => Recovery::Rewatch { after: Duration::ZERO },
+            _ => Recovery::Relist { after: Duration::ZERO },
+        }
+    }
+
     fn after_watch(
         &mut self,
         ending: WatchEnd<'_>,

@@ -317,6 +317,12 @@ fn read_metadata(scanner: &mut Scanner<'_>, meta: &mut ListMeta) -> Result<(), J
             "resourceVersion" => meta.resource_version = ResourceVersion::new(&text_or_null(scanner)?),
             "continue" => meta.continue_token = text_or_null(scanner)?,
             "remainingItemCount" if !scanner.null()? => meta.remaining_item_count = Some(scanner.integer()?),
+            "shardInfo" if !scanner.null()? => scanner.object(|scanner, member| {
+                if member == "selector" {
+                    meta.shard_selector = Some(text_or_null(scanner)?);
+                }
+                Ok(())
+            })?,
             _ => {}
         }
         Ok(())

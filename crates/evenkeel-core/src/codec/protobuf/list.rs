@@ -327,6 +327,14 @@ fn read_metadata(bytes: &[u8], meta: &mut ListMeta) -> Result<(), BoxedError> {
             2 => meta.resource_version = ResourceVersion::new(&String::from_utf8_lossy(value.bytes()?)),
             3 => meta.continue_token = String::from_utf8_lossy(value.bytes()?).into_owned(),
             4 => meta.remaining_item_count = Some(value.varint()?.cast_signed()),
+            5 => {
+                let mut info = Reader::new(value.bytes()?);
+                while let Some((number, value)) = info.next()? {
+                    if number == 1 {
+                        meta.shard_selector = Some(String::from_utf8_lossy(value.bytes()?).into_owned());
+                    }
+                }
+            }
             _ => {}
         }
     }
