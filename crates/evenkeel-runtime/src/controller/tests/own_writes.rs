@@ -182,8 +182,8 @@ async fn ask_1_a_parked_key_is_released_at_the_limit() {
     running.end().await.unwrap();
 }
 
-/// The watch of the children breaks before the first event. Somebody deletes the child before the list that replaces the watch, so no
-/// event is about it.
+/// The watch of the children breaks before the first event. The child is deleted before the list that replaces the watch, so no event
+/// is about it.
 async fn child_after_silence(own_writes: Duration) -> (usize, usize) {
     let server = server().await;
     let (client, log) = (server.client(), Log::new());
@@ -199,15 +199,16 @@ async fn child_after_silence(own_writes: Duration) -> (usize, usize) {
     server
         .faults()
         .add(Rule::watch(WatchAction::Expire { event: 0, form: ExpireForm::Event }).resource("secrets").times(1));
-    server.faults().add(Rule::new(Action::Delay(secs(5))).resource("secrets").verb("list").times(1));
-    server.faults().add(Rule::new(Action::Delay(secs(5))).resource("secrets").verb("watch").times(1));
     create(&client, "a").await;
-    pass(secs(1)).await;
+    settle().await;
+    // Before the backoff of the informer is over.
     let secrets = client.api::<Secret>().namespace("default");
     for child in secrets.list(&Default::default()).await.unwrap() {
         secrets.delete(child.key().name()).await.unwrap();
     }
     assert_eq!(children(&client).await.len(), 0);
+    server.faults().add(Rule::new(Action::Delay(secs(5))).resource("secrets").verb("list").times(1));
+    server.faults().add(Rule::new(Action::Delay(secs(5))).resource("secrets").verb("watch").times(1));
     pass(secs(60)).await;
     running.end().await.unwrap();
     (children(&client).await.len(), log.len())
