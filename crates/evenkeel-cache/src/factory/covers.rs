@@ -44,7 +44,7 @@ impl InformerFactory {
         // An informer with an invalid selector never syncs, so there is nothing to decide.
         let labels = LabelSelector::parse(&labels).ok();
         let fields = FieldSelector::parse(&fields).ok();
-        shards.is_none_or(|shards| shards.matches(object))
+        shards.is_none_or(|shards| shards.matches(info, object))
             && labels.is_none_or(|labels| labels.matches(|label| object.label(label)))
             && fields.is_none_or(|fields| may_match(&fields, key))
     }

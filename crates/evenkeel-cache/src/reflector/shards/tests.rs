@@ -33,22 +33,22 @@ async fn shd_034_support_follows_what_responses_tell() {
     shards.told(None, &request);
     shards.told(Some("something else"), &request);
     shards.told(Some(&ShardSelector::new(ShardField::Uid, ShardRange::FULL).to_string()), &request);
-    assert_eq!(shards.lock().support, ShardSupport::Unknown);
+    assert_eq!(shards.server.lock().support, ShardSupport::Unknown);
     shards.told(Some(&told), &request);
     shards.completed(&request);
-    assert_eq!(shards.lock().support, ShardSupport::Confirmed);
+    assert_eq!(shards.server.lock().support, ShardSupport::Confirmed);
 
     shards.dropped(object("out").header(), &mut request);
     shards.dropped(object("out").header(), &mut request);
     shards.told(Some(&told), &request);
     shards.completed(&request);
-    assert_eq!((shards.lock().support, request.dropped), (ShardSupport::Absent, 2));
+    assert_eq!((shards.server.lock().support, request.dropped), (ShardSupport::Absent, 2));
 
     let later = shards.request(Instant::now());
     shards.completed(&later);
-    assert_eq!(shards.lock().support, ShardSupport::Unknown);
+    assert_eq!(shards.server.lock().support, ShardSupport::Unknown);
     shards.told(Some(&told), &later);
-    assert_eq!(shards.lock().support, ShardSupport::Confirmed);
+    assert_eq!(shards.server.lock().support, ShardSupport::Confirmed);
     assert_eq!(
         logs.lines(),
         [
@@ -95,9 +95,9 @@ fn shd_037_an_object_in_a_gap_that_is_requested_is_dropped_and_tells_nothing() {
         ranges.map(|(start, width)| ShardRange::new(start, u128::from(start) + width).unwrap()).collect();
     let shards = Shards::new(ShardSelector::new(ShardField::Namespace, ranges), &pods());
     let object = object("out");
-    let mut request = RequestShards { sent: shards.requested.clone(), ..RequestShards::default() };
+    let mut request = RequestShards { sent: shards.requested(Instant::now()), ..RequestShards::default() };
     assert!(!shards.admits(object.header()));
     assert!(request.sent.as_ref().unwrap().matches(object.header()), "the smallest gap is requested");
     shards.dropped(object.header(), &mut request);
-    assert_eq!((shards.lock().support, request.dropped), (ShardSupport::Unknown, 1));
+    assert_eq!((shards.server.lock().support, request.dropped), (ShardSupport::Unknown, 1));
 }
