@@ -162,6 +162,15 @@ impl Notifications {
         }
     }
 
+    /// Returns the last states of the objects that were removed.
+    pub(crate) fn deleted_objects(&self) -> Vec<Obj<Untyped>> {
+        let deleted = self.events.iter().filter_map(|event| match event {
+            Event::Delete(deleted) => deleted.object().cloned(),
+            _ => None,
+        });
+        deleted.collect()
+    }
+
     /// Adds the notification that redelivers an object.
     pub(crate) fn push_resync(&mut self, object: Obj<Untyped>) {
         self.events.push(Event::Update { old: object.clone(), new: object });

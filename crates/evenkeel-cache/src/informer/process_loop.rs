@@ -63,18 +63,20 @@ impl ProcessLoop {
         self.measure();
     }
 
-    /// Applies the queued deltas, then a list of some places in one step.
-    pub(super) fn replace_places(&mut self, places: &Places, list: Delta, initial: bool) {
+    /// Applies the queued deltas, then a list of some places in one step. Returns the objects that were removed.
+    pub(super) fn replace_places(&mut self, places: &Places, list: Delta, initial: bool) -> Vec<Object> {
         self.process();
         let started = Instant::now();
         self.shared.observers.notify(InformerEvent::Received(&list));
         self.shared.views.prepare(std::slice::from_ref(&list));
-        let Delta::ReplacedAll { objects, .. } = list else { return };
+        let Delta::ReplacedAll { objects, .. } = list else { return Vec::new() };
         self.shared.complete_lists.fetch_add(1, Ordering::Relaxed);
         let notifications = self.shared.table.replace_places(places, objects, initial);
+        let removed = notifications.deleted_objects();
         self.distribute(notifications);
         self.metrics.processed(started.elapsed());
         self.measure();
+        removed
     }
 
     /// Notifies the observers of a delta that is not pushed.
@@ -82,12 +84,14 @@ impl ProcessLoop {
         self.shared.observers.notify(InformerEvent::Received(delta));
     }
 
-    /// Applies the queued deltas, then removes the objects of all other places.
-    pub(super) fn remove_outside(&mut self, places: &Places) {
+    /// Applies the queued deltas, then removes the objects of all other places, and returns them.
+    pub(super) fn remove_outside(&mut self, places: &Places) -> Vec<Object> {
         self.process();
         let notifications = self.shared.table.remove_outside(places);
+        let removed = notifications.deleted_objects();
         self.distribute(notifications);
         self.measure();
+        removed
     }
 
     /// Applies the queued deltas, then advances the version of one scope.

@@ -4,10 +4,11 @@
 //! the main stream requests its next watch, it takes the places of the side streams over and starts at the lowest version of all. The
 //! events that are repeated then are dropped by its reflector, which knows the version that each place had reached.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use evenkeel_core::ResourceVersion;
 use evenkeel_core::shard::{ShardKey, ShardRanges};
+use evenkeel_core::{ObjectKey, ResourceVersion};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -35,6 +36,8 @@ pub(super) struct RangedStreams {
     last_id: u64,
     /// The main stream was told to request its watch again.
     is_rewatch_requested: bool,
+    /// The versions of removals that a stream has not reached, without a key by name: that stream may repeat an earlier object of the name.
+    removals: HashMap<ObjectKey, ResourceVersion>,
     /// Notified when side streams have ended, and places may wait for that.
     freed: Arc<Notify>,
 }
@@ -104,6 +107,7 @@ impl RangedStreams {
             streams: Vec::new(),
             last_id: 0,
             is_rewatch_requested: false,
+            removals: HashMap::new(),
             freed,
         }
     }
@@ -129,7 +133,8 @@ impl RangedStreams {
             // Nobody relies on places that are about to leave the store.
             self.publish_covered();
             let places = self.places(wanted.clone());
-            self.process_loop.remove_outside(&places);
+            let removed = self.process_loop.remove_outside(&places);
+            self.note_removals(removed.iter().map(|object| (object.key().clone(), object.header().version())));
         }
         let started = self.start_side_stream(prototype);
         self.publish();
@@ -256,6 +261,8 @@ impl RangedStreams {
                 let is_inside = self.streams[index].contains(self.key, object);
                 self.streams[index].reach(object.resource_version());
                 if is_inside && !self.is_overtaken(index, object) {
+                    let removal = delta.is_deleted().then(|| (object.key().clone(), object.header().version()));
+                    self.note_removals(removal);
                     self.process_loop.push(delta)?;
                 }
             }
@@ -263,35 +270,47 @@ impl RangedStreams {
         Ok(())
     }
 
-    /// Returns whether another stream has stored a newer state of an object, which is possible if objects change their places.
+    /// Returns whether another stream has stored a newer object of that name. Without a key by name that is possible: an object that is
+    /// deleted and created again has another place, whose stream may be ahead.
     fn is_overtaken(&mut self, index: usize, object: &Object) -> bool {
         let is_alone = self.streams.len() == 1 && self.streams[index].shards.highest_floor().is_none();
-        if self.key.is_fixed() || is_alone {
+        if self.key.is_by_name() || is_alone {
             return false;
         }
         let _ = self.process_loop.flush();
-        let stored = self.shared.table.get(object.key().as_str());
-        stored.is_some_and(|stored| !object.header().version().is_newer_than(&stored.header().version()))
+        let stored = self.shared.table.get(object.key().as_str()).map(|stored| stored.header().version());
+        let removed = self.removals.get(object.key());
+        stored.iter().chain(removed).any(|newest| !object.header().version().is_newer_than(newest))
+    }
+
+    /// Records removals, for as long as a stream may repeat what was before.
+    fn note_removals(&mut self, removals: impl IntoIterator<Item = (ObjectKey, ResourceVersion)>) {
+        let is_replaying = || self.streams.first().is_some_and(|main| main.shards.highest_floor().is_some());
+        if !self.key.is_by_name() && (self.streams.len() > 1 || is_replaying()) {
+            self.removals.extend(removals);
+        }
     }
 
     /// Applies a list of a stream.
     fn replace(&mut self, index: usize, mut objects: Vec<Object>, resource_version: ResourceVersion) {
         let (key, stream) = (self.key, &self.streams[index]);
         objects.retain(|object| stream.contains(key, object));
-        if !key.is_fixed() {
+        if !key.is_by_name() && self.streams.len() > 1 {
             let _ = self.process_loop.flush();
+            // What another stream has stored after this list stays.
             let is_newer_elsewhere = |object: &Object| {
                 let stored = self.shared.table.get(object.key().as_str());
-                stored.is_some_and(|stored| {
-                    !stream.contains(key, &stored)
-                        && stored.header().version().is_newer_than(&object.header().version())
-                })
+                let stored =
+                    stored.filter(|stored| !stream.contains(key, stored)).map(|stored| stored.header().version());
+                let removed = self.removals.get(object.key());
+                stored.iter().chain(removed).any(|newest| newest.is_newer_than(&resource_version))
             };
             objects.retain(|object| !is_newer_elsewhere(object));
         }
         let (places, initial) = (self.places(stream.ranges.clone()), !stream.is_listed);
         let list = Delta::ReplacedAll { objects, resource_version: resource_version.clone() };
-        self.process_loop.replace_places(&places, list, initial);
+        let removed = self.process_loop.replace_places(&places, list, initial);
+        self.note_removals(removed.iter().map(|object| (object.key().clone(), resource_version.clone())));
         let stream = &mut self.streams[index];
         stream.is_listed = true;
         stream.version = resource_version;
@@ -320,7 +339,7 @@ impl RangedStreams {
     pub(super) fn remove_all(&mut self) {
         let places = self.places(ShardRanges::full());
         let list = Delta::ReplacedAll { objects: Vec::new(), resource_version: self.shared.table.version() };
-        self.process_loop.replace_places(&places, list, false);
+        let _ = self.process_loop.replace_places(&places, list, false);
     }
 
     /// Publishes the version of the store, which is that of the slowest stream, and the places that it covers.
@@ -332,6 +351,10 @@ impl RangedStreams {
         {
             let _ = self.process_loop.flush();
             self.shared.table.set_version(lowest.clone());
+            if !self.removals.is_empty() {
+                let lowest = lowest.clone();
+                self.removals.retain(|_, version| version.is_newer_than(&lowest));
+            }
         }
         self.publish_covered();
     }
@@ -356,9 +379,8 @@ impl RangedStreams {
     pub(super) fn checked_part(&mut self, id: u64) -> Option<StreamPart> {
         let index = self.position(id)?;
         let _ = self.process_loop.flush();
-        let is_mixed = !self.key.is_fixed() && self.streams.len() > 1;
         let stream = &self.streams[index];
-        if !stream.is_listed || is_mixed || stream.shards.highest_floor().is_some() {
+        if !stream.is_listed || stream.shards.highest_floor().is_some() {
             return None;
         }
         Some(StreamPart {

@@ -127,7 +127,8 @@ impl History {
             self.report(object.key(), format!("was added at {}, but known at {}", state(object), state(delivered)));
         }
         // An object that comes back may not have changed meanwhile.
-        known.advance(object, !std::mem::take(&mut known.has_moved));
+        let has_moved = std::mem::take(&mut known.has_moved);
+        known.advance(object, !has_moved);
         if known.deleted.take().is_some_and(|uid| uid == object.uid()) {
             self.revived.push(object.clone());
         }

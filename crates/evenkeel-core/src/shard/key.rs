@@ -22,7 +22,7 @@ use crate::resource::ResourceInfo;
 ///
 /// # Not guaranteed
 ///
-/// Under `Namespace`, `Name` and `Key`, an object that is deleted and created again keeps its place; under the other keys it does not.
+/// An object that is deleted and created again keeps its place only under keys [by name](Self::is_by_name).
 /// Under `OwnerUid` an object changes its place when it is adopted or released: [`is_fixed`](Self::is_fixed).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ShardKey {
@@ -74,6 +74,11 @@ impl ShardKey {
             ShardKey::Uid => Some(ShardField::Uid),
             ShardKey::Name | ShardKey::OwnerUid | ShardKey::Key => None,
         }
+    }
+
+    /// Returns whether namespace and name determine the place. Otherwise an object that is deleted and created again has another one.
+    pub fn is_by_name(self) -> bool {
+        matches!(self, ShardKey::Namespace | ShardKey::Name | ShardKey::Key)
     }
 
     /// Returns whether an object keeps its place for as long as it exists.

@@ -260,6 +260,8 @@ fn shr_045_places_are_by_namespace_by_uid_or_by_key() {
     assert_eq!(ShardKey::Namespace.field(), Some(ShardField::Namespace));
     assert_eq!(ShardKey::Uid.field(), Some(ShardField::Uid));
     assert_eq!(ShardKey::Key.field(), None);
+    assert!([ShardKey::Namespace, ShardKey::Name, ShardKey::Key].into_iter().all(ShardKey::is_by_name));
+    assert!(!ShardKey::Uid.is_by_name() && !ShardKey::OwnerUid.is_by_name());
     for field in [ShardField::Namespace, ShardField::Uid] {
         assert_eq!(ShardKey::from(field).place_of(object.header()), field.place_of(object.header()));
         assert_eq!(ShardKey::from(field).field(), Some(field));

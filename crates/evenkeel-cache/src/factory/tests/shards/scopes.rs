@@ -1,6 +1,6 @@
 //! Informers whose places change: SHR-053 and SHM-008.
 
-use evenkeel_apiserver::{Action, ExpireForm, Rule, WatchAction};
+use evenkeel_apiserver::{Action, ControllerTiming, ExpireForm, Rule, WatchAction};
 use evenkeel_core::shard::{ShardKey, ShardRanges};
 
 use super::*;
@@ -343,7 +343,8 @@ async fn shr_047_and_shr_051_keys_that_only_the_client_filters_by_send_no_select
 
 #[tokio::test(start_paused = true)]
 async fn shr_047_an_object_whose_owner_changes_moves() {
-    let server = sharded_server().await;
+    let builder = ApiServer::builder().in_process_only().bootstrap(false).sharded_lists(true);
+    let server = builder.garbage_collector(ControllerTiming::Off).start().await.unwrap();
     let client = server.client();
     let proxy = Proxy::new(&server);
     let owner =
@@ -421,4 +422,56 @@ async fn shr_053_a_transform_must_keep_the_place() {
         errors[0].starts_with("the transform changed the place or the resource version of default/m"),
         "{errors:?}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn shr_053_a_scope_and_several_namespaces_exclude_each_other() {
+    let server = sharded_server().await;
+    let scope = ShardScope::new(ShardRanges::empty());
+    let informers = InformerFactory::builder(&server.client())
+        .namespaces(["a", "b"])
+        .configure::<ConfigMap>(|options| options.shard_scope(ShardKey::Namespace, &scope))
+        .build();
+    let maps = informers.of::<ConfigMap>();
+    let _running = informers.start();
+    assert!(tokio::time::timeout(Duration::from_secs(10), informers.wait_for_sync()).await.is_err());
+    let error = maps.status().reflector.last_error.unwrap().message;
+    assert!(error.contains("configmaps has several namespaces and a scope of places; remove one"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn shr_046_a_name_that_is_created_again_in_other_places_is_not_removed_by_the_slower_stream() {
+    for ends_inside_main in [false, true] {
+        let informed = Scoped::start(FILTERS, &parts(0, 4), |options| options.watch_list(false)).await;
+        // The watch of the gained places is slow.
+        let stall = WatchAction::StallFor { event: 0, duration: Duration::from_secs(30) };
+        informed.server.faults().add(Rule::watch(stall).times(1));
+        informed.set(&parts(0, 8)).await;
+        let client = informed.server.client();
+        let upper = selected(&informed.server, &by_uid(&parts(4, 8))).await;
+        let name = upper.first().unwrap().strip_prefix("default/").unwrap();
+        let is_in_main = async || {
+            let map = client.api::<ConfigMap>().namespace("default").get(name).await.unwrap();
+            by_uid(&parts(0, 4)).matches(map.header())
+        };
+        for round in 0.. {
+            delete(&client, "default", name).await;
+            create(&client, "default", name, "web").await;
+            change(&client, "default", name, json!({"k": round.to_string()})).await;
+            settle().await;
+            if round >= 4 && is_in_main().await == ends_inside_main {
+                break;
+            }
+        }
+        informed.take_events();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        informed.check().await;
+        let newest = client.api::<ConfigMap>().namespace("default").get(name).await.unwrap();
+        let stored = informed.maps.namespace("default").unwrap().get(name).unwrap();
+        assert_eq!((stored.uid(), stored.resource_version()), (newest.uid(), newest.resource_version()));
+        // What the slow stream brings of earlier objects of that name is dropped.
+        if ends_inside_main {
+            assert_eq!(informed.take_events(), BTreeSet::new());
+        }
+    }
 }
