@@ -1,6 +1,7 @@
 //! [`ShardScope`]: the places that informers are for, changed at run time.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use evenkeel_core::shard::{ShardKey, ShardRanges};
@@ -59,6 +60,8 @@ pub struct ShardScope {
 }
 
 struct ScopeInner {
+    /// Identifies the scope in the process.
+    id: u64,
     wanted: watch::Sender<ShardRanges>,
     /// The informers of the scope.
     members: Mutex<Vec<Weak<InformerShared>>>,
@@ -85,7 +88,9 @@ pub enum ShardScopeError {
 impl ShardScope {
     /// Returns a scope of these places.
     pub fn new(ranges: impl Into<ShardRanges>) -> Self {
-        let inner = ScopeInner { wanted: watch::Sender::new(ranges.into()), members: Mutex::default() };
+        static SCOPES: AtomicU64 = AtomicU64::new(0);
+        let id = SCOPES.fetch_add(1, Ordering::Relaxed);
+        let inner = ScopeInner { id, wanted: watch::Sender::new(ranges.into()), members: Mutex::default() };
         ShardScope { inner: Arc::new(inner) }
     }
 
@@ -140,6 +145,11 @@ impl ShardScope {
         }
     }
 
+    /// Returns what tells clones of this scope from other scopes.
+    pub(crate) fn id(&self) -> u64 {
+        self.inner.id
+    }
+
     pub(crate) fn watch(&self) -> watch::Receiver<ShardRanges> {
         self.inner.wanted.subscribe()
     }
@@ -157,21 +167,6 @@ impl ShardScope {
 
     fn lock_members(&self) -> MutexGuard<'_, Vec<Weak<InformerShared>>> {
         self.inner.members.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Scopes are equal if they are clones of each other.
-impl PartialEq for ShardScope {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
-    }
-}
-
-impl Eq for ShardScope {}
-
-impl std::hash::Hash for ShardScope {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        Arc::as_ptr(&self.inner).hash(state);
     }
 }
 

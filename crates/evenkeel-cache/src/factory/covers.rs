@@ -29,7 +29,8 @@ impl InformerFactory {
             Key::Typed(kind)
         };
         let (scope, set) = self.inner.settings.scope(&registered, info.namespaced());
-        let InformerScope { namespace, labels, fields, query, shards } = scope;
+        let InformerScope { namespace, labels, fields, query, shards: _ } = scope;
+        let shards = self.inner.settings.options(&registered).settings.shards;
         if !query.is_empty() {
             return false;
         }

@@ -10,7 +10,7 @@ use evenkeel_client::Query;
 use evenkeel_core::{ResourceInfo, Untyped};
 
 use crate::SharedInformer;
-use crate::informer::{InformerShards, RunningInformers, WeakInformer};
+use crate::informer::{RunningInformers, ShardsIdentity, WeakInformer};
 
 /// What one informer is for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,7 +51,7 @@ pub(super) struct InformerScope {
     pub(super) labels: String,
     pub(super) fields: String,
     pub(super) query: Query,
-    pub(super) shards: Option<InformerShards>,
+    pub(super) shards: Option<ShardsIdentity>,
 }
 
 /// What identifies an informer: there is one for each kind and scope.

@@ -53,7 +53,7 @@ impl Settings {
     /// of its own.
     pub(super) fn scope(&self, key: &Key, namespaced: bool) -> (InformerScope, Option<&NamespaceSet>) {
         let options = self.options(key);
-        let shards = options.settings.shards;
+        let shards = options.settings.shards.as_ref().map(InformerShards::identity);
         let (Selection { namespace, labels, fields, query, .. }, set) = self.placed(options.selection);
         let (labels, fields) = (labels.unwrap_or_default(), fields.unwrap_or_default());
         let scope = InformerScope {

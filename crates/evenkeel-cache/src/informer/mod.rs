@@ -64,6 +64,8 @@ pub use self::consistency::{ConsistencyOutcome, ConsistencyReport};
 pub use self::hold::InformerHold;
 pub use self::kind_gone::KindGone;
 pub use self::listener::Lag;
+#[cfg(feature = "client")]
+pub(crate) use self::options::ShardsIdentity;
 pub use self::options::{InformerOptions, QueueKind};
 pub(crate) use self::options::{InformerSettings, InformerShards};
 pub use self::registration::{Registration, Stopped};

@@ -90,7 +90,7 @@ pub(crate) struct InformerSettings {
 }
 
 /// The places of an informer's objects.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 pub(crate) enum InformerShards {
     /// They never change.
     Fixed(ShardSelector),
@@ -107,6 +107,24 @@ impl InformerShards {
             InformerShards::Scope(key, scope) => scope.ranges().contains(key.of_kind(resource).place_of(object)),
         }
     }
+
+    /// Returns what is equal for informers of the same places.
+    #[cfg(feature = "client")]
+    pub(crate) fn identity(&self) -> ShardsIdentity {
+        match self {
+            InformerShards::Fixed(selector) => ShardsIdentity::Fixed(selector.clone()),
+            InformerShards::Scope(key, scope) => ShardsIdentity::Scope(*key, scope.id()),
+        }
+    }
+}
+
+/// Identifies the places of an informer's objects.
+#[cfg(feature = "client")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ShardsIdentity {
+    Fixed(ShardSelector),
+    /// The key, and the scope.
+    Scope(ShardKey, u64),
 }
 
 impl<K: 'static> InformerOptions<K> {
