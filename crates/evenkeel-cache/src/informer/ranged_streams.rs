@@ -34,7 +34,7 @@ pub(super) struct RangedStreams {
     /// The main stream first. Their places are disjoint.
     streams: Vec<RangedStream>,
     last_id: u64,
-    /// The main stream was told to request its watch again.
+    /// The main stream has received a request for another watch.
     is_rewatch_requested: bool,
     /// The versions of removals that a stream has not reached, without a key by name: that stream may repeat an earlier object of the name.
     removals: HashMap<ObjectKey, ResourceVersion>,
@@ -130,7 +130,7 @@ impl RangedStreams {
                 stream.shards.shrink(&stream.ranges);
             }
             self.end_streams(|stream| stream.ranges.is_empty());
-            // Nobody relies on places that are about to leave the store.
+            // Places are not covered any more before their objects leave the store.
             self.publish_covered();
             let places = self.places(wanted.clone());
             let removed = self.process_loop.remove_outside(&places);
@@ -223,7 +223,7 @@ impl RangedStreams {
         self.end_streams(|stream| ended.contains(&stream.id));
         self.publish();
         match reached {
-            // Without an order of versions nobody knows which events are missing.
+            // Without an order of versions it is not known which events are missing.
             Some(reached) if is_ordered => WatchStart::Earlier { version: lowest, reached },
             _ => WatchStart::Relist,
         }

@@ -57,7 +57,8 @@ impl Scoped {
                 Event::Add { initial: true, .. } => "initial",
                 Event::Add { .. } => "add",
                 Event::Update { .. } => "update",
-                Event::Delete(Deleted::Moved { .. }) => "moved",
+                // Handlers that ignore what is out of scope ignore it, too.
+                Event::Delete(deleted) if deleted.is_moved() && deleted.is_out_of_scope() => "moved",
                 Event::Delete(_) => "delete",
             };
             log.lock().unwrap().push(format!("{word} {}", event.key()));
@@ -268,7 +269,7 @@ async fn shr_053_places_are_covered_when_their_list_is_stored() {
     informed.informer().wait_until_covered(&gained).await.unwrap();
     assert_eq!(informed.scope.covered(), parts(0, 6));
     informed.check().await;
-    // A waiter whose places leave the scope is told.
+    // A waiter whose places leave the scope receives an error.
     let informer = informed.informer();
     let Scoped { scope, _running, .. } = informed;
     let waiting = tokio::spawn({
