@@ -10,7 +10,8 @@ pub enum Event<K> {
     Add {
         /// The object.
         object: Obj<K>,
-        /// Whether the object is part of the initial list of the informer, or was stored when the handler was added.
+        /// Whether the object is part of the initial list of the informer, or of the first list of places that it gained, or was stored
+        /// when the handler was added.
         initial: bool,
     },
     /// The object changed, or may have: resyncs and relists redeliver unchanged objects.
@@ -21,7 +22,7 @@ pub enum Event<K> {
         /// The current state.
         new: Obj<K>,
     },
-    /// The object was deleted, or is not watched any more: [`Deleted::OutOfScope`].
+    /// The object was deleted, or is not watched any more: [`Deleted::OutOfScope`] and [`Deleted::Moved`].
     Delete(Deleted<K>),
 }
 
@@ -41,6 +42,12 @@ pub enum Deleted<K> {
     /// Not deleted: the namespace of the object was removed from the [set](crate::NamespaceSet) of the informer. The store does not
     /// contain the object any more, and its later changes are not reported.
     OutOfScope {
+        /// The last state in the store.
+        object: Obj<K>,
+    },
+    /// Not deleted: the place of the object was removed from the [scope](crate::ShardScope) of the informer, or the object has got another
+    /// place. Another replica has it now. The store does not contain the object any more.
+    Moved {
         /// The last state in the store.
         object: Obj<K>,
     },
@@ -79,7 +86,7 @@ impl<K> Deleted<K> {
     /// Returns the key of the object.
     pub fn key(&self) -> &ObjectKey {
         match self {
-            Deleted::Observed(object) | Deleted::OutOfScope { object } => object.key(),
+            Deleted::Observed(object) | Deleted::OutOfScope { object } | Deleted::Moved { object } => object.key(),
             Deleted::Missed { key, .. } => key,
         }
     }
@@ -87,7 +94,7 @@ impl<K> Deleted<K> {
     /// Returns the last known state.
     pub fn object(&self) -> Option<&Obj<K>> {
         match self {
-            Deleted::Observed(object) | Deleted::OutOfScope { object } => Some(object),
+            Deleted::Observed(object) | Deleted::OutOfScope { object } | Deleted::Moved { object } => Some(object),
             Deleted::Missed { last_known, .. } => last_known.as_ref(),
         }
     }
@@ -97,15 +104,21 @@ impl<K> Deleted<K> {
         matches!(self, Deleted::Missed { .. })
     }
 
-    /// Returns whether the object was not deleted: its namespace was removed from the set of the informer.
+    /// Returns whether the object was not deleted: its namespace was removed from the set of the informer, or it [moved](Self::is_moved).
     pub fn is_out_of_scope(&self) -> bool {
-        matches!(self, Deleted::OutOfScope { .. })
+        matches!(self, Deleted::OutOfScope { .. } | Deleted::Moved { .. })
+    }
+
+    /// Returns whether the object was not deleted: another replica has it now.
+    pub fn is_moved(&self) -> bool {
+        matches!(self, Deleted::Moved { .. })
     }
 
     /// Returns the same for an object that is decoded as `L`.
     pub fn cast<L>(self) -> Deleted<L> {
         match self {
             Deleted::OutOfScope { object } => Deleted::OutOfScope { object: object.cast() },
+            Deleted::Moved { object } => Deleted::Moved { object: object.cast() },
             Deleted::Observed(object) => Deleted::Observed(object.cast()),
             Deleted::Missed { key, last_known } => Deleted::Missed { key, last_known: last_known.map(Obj::cast) },
         }
@@ -147,6 +160,15 @@ impl Notifications {
                 self.events.push(Event::Update { old, new: object });
             }
         }
+    }
+
+    /// Returns the last states of the objects that were removed.
+    pub(crate) fn deleted_objects(&self) -> Vec<Obj<Untyped>> {
+        let deleted = self.events.iter().filter_map(|event| match event {
+            Event::Delete(deleted) => deleted.object().cloned(),
+            _ => None,
+        });
+        deleted.collect()
     }
 
     /// Adds the notification that redelivers an object.

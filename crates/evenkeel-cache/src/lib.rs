@@ -90,6 +90,7 @@ mod ordered_queue;
 #[cfg(feature = "parts")]
 pub mod parts;
 mod reflector;
+mod shard_scope;
 pub mod source;
 pub mod store;
 #[cfg(any(test, feature = "testing"))]
@@ -105,6 +106,7 @@ pub use handler::{Delivery, Filter, Handler, HandlerFuncs, HandlerOptions, OnPan
 pub use informer::{InformerHold, InformerOptions, Registration, RunningInformers, SharedInformer, Subscription};
 pub use lister::{Lister, ListerKey, NamespaceLister};
 pub use namespaces::NamespaceSet;
+pub use shard_scope::{ShardScope, ShardScopeError};
 pub use source::ListerWatcher;
 pub use store::{Index, Indexer, Snapshot, Store};
 pub use view::{View, ViewEvent};

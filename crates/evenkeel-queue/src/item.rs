@@ -144,7 +144,7 @@ impl<K: Key> Item<K> {
                 }
             }
             None => {
-                tracing::warn!(queue, key = ?self.key, %error, "failed; not retrying, the queue is shutting down");
+                tracing::warn!(queue, key = ?self.key, %error, "failed; not retrying, the queue is shutting down or refuses the key");
             }
         }
     }
@@ -202,12 +202,12 @@ impl<K: Key> Item<K> {
             if forget {
                 machine.forget_slot(slot);
             }
-            machine.add_slot_at(slot, priority, now.after(wait), false, now);
+            machine.return_at(slot, priority, now.after(wait), false, now);
         });
     }
 
     /// Counts a failure and returns the key to the queue after `instead`, or else after its backoff. Returns `None` if the queue is
-    /// shutting down.
+    /// shutting down, or refuses the key.
     fn fail(&mut self, outcome: ItemOutcome, instead: Option<Duration>) -> Option<BackoffWait> {
         let (slot, priority, is_backoff) = (self.slot, self.priority, instead.is_none());
         let mut backoff = self.shared.record_failure(&self.key, |machine, now| machine.fail_slot(slot, now));
@@ -219,7 +219,7 @@ impl<K: Key> Item<K> {
         self.notify_finished(outcome, wait.map(|wait| Requeue { wait, is_backoff }), failures);
         self.finish_with(|machine, now| {
             if let Some(wait) = wait {
-                machine.add_slot_at(slot, priority, now.after(wait), is_backoff, now);
+                machine.return_at(slot, priority, now.after(wait), is_backoff, now);
             }
         });
         backoff
@@ -229,7 +229,7 @@ impl<K: Key> Item<K> {
     fn notify_finished(&self, outcome: ItemOutcome, requeue: Option<Requeue>, failures: u32) {
         self.shared.observers.event(&self.key, || {
             let (requeue, state) = self.shared.look(|state| {
-                let requeue = requeue.filter(|_| state.machine.is_running());
+                let requeue = requeue.filter(|_| state.machine.accepts(&self.key));
                 (requeue, state.machine.state_after_finish(self.slot, requeue))
             });
             KeyEvent::Finished { outcome, requeue_after: requeue.map(|requeue| requeue.wait), state, failures }

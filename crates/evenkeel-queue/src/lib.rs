@@ -46,6 +46,7 @@ mod observer;
 mod queue;
 mod ready_order;
 mod shared;
+mod suspension;
 mod sync;
 mod waiters;
 
@@ -58,10 +59,11 @@ pub use drain::{Drain, DrainError};
 pub use evenkeel_base::ObserverGuard;
 pub use item::Item;
 pub use limiter::RateLimiter;
-pub use machine::OnReadd;
+pub use machine::{OnReadd, SuspendedAdds};
 pub use next::NextItem;
 pub use observer::{ItemOutcome, KeyEvent, KeyState, Observer};
 pub use queue::{AddOptions, DrainDelayed, LOW_PRIORITY, QueueStats, WeakQueue, WorkQueue};
+pub use suspension::{InFlight, Suspension};
 
 /// The bounds of a key: comparable, hashable, cloneable, sendable and printable in logs.
 ///

@@ -22,8 +22,8 @@ use crate::{Item, Key, ObserverGuard, QueueBuilder};
 ///   A key that is added again is queued last.
 /// - A delayed key is handed out at its time or later, never earlier. If a key is delayed twice, the earlier time applies. Keys
 ///   due at the same time are handed out in the order in which they were added.
-/// - Adding never blocks. A key is lost only by [`shut_down`](Self::shut_down), or by a [`drain`](Self::drain) that discards
-///   delayed keys.
+/// - Adding never blocks. A key is lost only by [`shut_down`](Self::shut_down), by a [`drain`](Self::drain) that discards delayed
+///   keys, by [`remove_if`](Self::remove_if), or by a [suspension](Self::suspend) that refuses adds.
 /// - An [`Item`] that is dropped without a verdict is retried.
 /// - The queue has no task of its own: waiting workers keep the timers. The one exception reports unfinished work while keys
 ///   are in flight.
@@ -52,7 +52,7 @@ use crate::{Item, Key, ObserverGuard, QueueBuilder};
 /// # }
 /// ```
 pub struct WorkQueue<K: Key> {
-    shared: Arc<Shared<K>>,
+    pub(crate) shared: Arc<Shared<K>>,
 }
 
 /// Options of [`WorkQueue::add_with`] and [`WorkQueue::add_all`].
@@ -113,6 +113,8 @@ pub struct QueueStats {
     pub in_flight: usize,
     /// Delayed keys.
     pub delayed: usize,
+    /// Keys that are [suspended](WorkQueue::suspend) and would be ready otherwise, as far as workers have met them.
+    pub suspended: usize,
     /// Keys with failures.
     pub failing: usize,
     /// Total adds that made a key need processing.
@@ -299,6 +301,7 @@ impl<K: Key> WorkQueue<K> {
                 depth: machine.depth(),
                 in_flight: machine.processing(),
                 delayed: machine.waiting(),
+                suspended: machine.held(),
                 failing: machine.failing(),
                 adds: machine.adds(),
                 retries: machine.retries(),

@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::inbox::{DeferredCall, Inbox};
 use crate::limiter::RateLimiter;
 use crate::machine::time::Time;
-use crate::machine::{Failed, MachineSettings, QueueMachine, TakeResult, TakenKey};
+use crate::machine::{Failed, GroupId, MachineSettings, QueueMachine, TakeResult, TakenKey};
 use crate::metrics::{PublishedMetrics, QueueMetrics};
 use crate::observer::Observer;
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, lock};
@@ -154,14 +154,14 @@ impl<K: Key> Shared<K> {
     }
 
     /// Counts a failure and computes its backoff: the limiter's, or the rest of the current one if that continues. The limiter is
-    /// called without the lock. Returns `None` if the queue is shutting down.
+    /// called without the lock. Returns `None` if the queue is shutting down, or refuses the key.
     pub(crate) fn record_failure(
         &self,
         key: &K,
         fail: impl FnOnce(&mut QueueMachine<K>, Time) -> Failed,
     ) -> Option<BackoffWait> {
         let (failed, now) =
-            self.update(true, |state, now| (state.machine.is_running().then(|| fail(&mut state.machine, now)), now));
+            self.update(true, |state, now| (state.machine.accepts(key).then(|| fail(&mut state.machine, now)), now));
         let Failed { failures, until } = failed?;
         let (wait, panic) = match until {
             Some(until) => (until.since(now), None),
@@ -240,6 +240,22 @@ impl<K: Key> Shared<K> {
         drained
     }
 
+    /// Returns true if all runs of a group have ended; registers the waiter otherwise.
+    pub(crate) fn poll_runs(&self, group: GroupId, id: &mut Option<WaiterId>, waker: &Waker) -> bool {
+        let mut old = None;
+        // An update, so that the inbox is closed while there is a waiter: the end of a run is not left in it.
+        let ended = self.look(|state| {
+            let ended = state.machine.awaited_runs(group) == 0;
+            match ended {
+                true => old = state.drainers.leave(id),
+                false => _ = state.drainers.wait(id, waker, None, &mut old),
+            }
+            ended
+        });
+        drop(old);
+        ended
+    }
+
     pub(crate) fn leave_drain(&self, id: &mut Option<WaiterId>) {
         if id.is_some() {
             let old = self.lock().drainers.leave(id);
@@ -305,6 +321,10 @@ impl<K: Key> Shared<K> {
         let QueueState { machine, waiters, drainers, published, is_spinning, panicked, .. } = &mut *state;
         if *is_spinning && (machine.len() > 0 || machine.is_over()) {
             self.calls_spinner.store(true, Ordering::Relaxed);
+        }
+        let has_completed = machine.take_completed();
+        if has_completed {
+            drainers.call_all(&mut wake);
         }
         if !waiters.is_empty() || !drainers.is_empty() {
             call_waiters(machine, waiters, drainers, usize::from(*is_spinning), &mut wake);

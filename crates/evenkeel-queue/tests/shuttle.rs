@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_queue::limiter::Exponential;
 use evenkeel_queue::{
-    AddOptions, Clock, DrainDelayed, DrainError, Item, KeyEvent, Observer, Sleep, TokioClock, WorkQueue,
+    AddOptions, Clock, DrainDelayed, DrainError, Item, KeyEvent, Observer, Sleep, SuspendedAdds, TokioClock, WorkQueue,
 };
 use shuttle::rand::Rng;
 use shuttle::sync::{Arc, Barrier, Mutex, mpsc};
@@ -582,6 +582,26 @@ fn delayed_keys_are_handed_out_at_once_by_a_flushing_drain() {
         // The time does not advance.
         future::block_on(queue.drain(DrainDelayed::Flush).into_future()).unwrap();
         join_all(workers);
+        history.close(&queue);
+    });
+}
+
+#[test]
+fn shr_054_suspended_keys_stop_are_waited_for_and_resume() {
+    try_out(|| {
+        let (queue, history) = (WorkQueue::new(), History::default());
+        let workers = [blocking_worker(&queue, &history), blocking_worker(&queue, &history)];
+        let producer = producer(&queue, &history, &[1, 2, 3, 1]);
+        // Odd keys stop: none runs after the wait, and all of them run when they are resumed.
+        let suspension = queue.suspend(SuspendedAdds::Hold, |key| key % 2 == 1);
+        future::block_on(queue.in_flight(|key| key % 2 == 1));
+        let before = history.runs_of(1) + history.runs_of(3);
+        thread::yield_now();
+        assert_eq!(history.runs_of(1) + history.runs_of(3), before, "a suspended key runs");
+        drop(suspension);
+        producer.join().unwrap();
+        queue.shut_down();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
         history.close(&queue);
     });
 }

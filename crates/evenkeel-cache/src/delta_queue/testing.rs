@@ -49,6 +49,7 @@ pub(crate) fn text(delta: &Delta) -> String {
         Delta::Deleted(Deleted::Missed { last_known: Some(object), .. }) => format!("Missed {}", at(object)),
         Delta::Deleted(Deleted::Missed { key, last_known: None }) => format!("Missed {key}"),
         Delta::Deleted(Deleted::OutOfScope { object }) => format!("OutOfScope {}", at(object)),
+        Delta::Deleted(Deleted::Moved { object }) => format!("Moved {}", at(object)),
         Delta::ReplacedAll { objects, resource_version } => {
             format!("ReplacedAll[{}]@{resource_version}", objects.iter().map(at).collect::<Vec<_>>().join(" "))
         }

@@ -29,7 +29,8 @@ impl InformerFactory {
             Key::Typed(kind)
         };
         let (scope, set) = self.inner.settings.scope(&registered, info.namespaced());
-        let InformerScope { namespace, labels, fields, query, shards } = scope;
+        let InformerScope { namespace, labels, fields, query, shards: _ } = scope;
+        let shards = self.inner.settings.options(&registered).settings.shards;
         if !query.is_empty() {
             return false;
         }
@@ -44,7 +45,7 @@ impl InformerFactory {
         // An informer with an invalid selector never syncs, so there is nothing to decide.
         let labels = LabelSelector::parse(&labels).ok();
         let fields = FieldSelector::parse(&fields).ok();
-        shards.is_none_or(|shards| shards.matches(object))
+        shards.is_none_or(|shards| shards.matches(info, object))
             && labels.is_none_or(|labels| labels.matches(|label| object.label(label)))
             && fields.is_none_or(|fields| may_match(&fields, key))
     }

@@ -7,11 +7,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_client::Query;
-use evenkeel_core::shard::ShardSelector;
 use evenkeel_core::{ResourceInfo, Untyped};
 
 use crate::SharedInformer;
-use crate::informer::{RunningInformers, WeakInformer};
+use crate::informer::{RunningInformers, ShardsIdentity, WeakInformer};
 
 /// What one informer is for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -52,7 +51,7 @@ pub(super) struct InformerScope {
     pub(super) labels: String,
     pub(super) fields: String,
     pub(super) query: Query,
-    pub(super) shards: Option<ShardSelector>,
+    pub(super) shards: Option<ShardsIdentity>,
 }
 
 /// What identifies an informer: there is one for each kind and scope.

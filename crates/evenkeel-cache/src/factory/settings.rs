@@ -11,6 +11,7 @@ use evenkeel_core::{FieldOperator, FieldSelector, FieldTerm, LabelSelector, Reso
 use super::invalid_source::InvalidSource;
 use super::kind_options::{KindOptions, Selection};
 use super::registry::{InformerScope, Key};
+use crate::informer::{InformerOptions, InformerShards};
 use crate::namespaces::Scope;
 use crate::source::{ApiSource, ListerWatcher};
 use crate::transform::drop_paths;
@@ -52,7 +53,7 @@ impl Settings {
     /// of its own.
     pub(super) fn scope(&self, key: &Key, namespaced: bool) -> (InformerScope, Option<&NamespaceSet>) {
         let options = self.options(key);
-        let shards = options.settings.shards;
+        let shards = options.settings.shards.as_ref().map(InformerShards::identity);
         let (Selection { namespace, labels, fields, query, .. }, set) = self.placed(options.selection);
         let (labels, fields) = (labels.unwrap_or_default(), fields.unwrap_or_default());
         let scope = InformerScope {
@@ -88,8 +89,12 @@ impl Settings {
         if let Some(wire) = wire.or(own) {
             api = api.wire(wire);
         }
-        if let Some(problem) = self.contradiction(key, info) {
+        let has_set = set.is_some() && info.namespaced();
+        if let Some(problem) = self.contradiction(key, info, has_set.then_some(&options)) {
             let name = options.settings.name.clone().unwrap_or_else(|| self.name_of(key, info));
+            let mut options = options;
+            // One without places would sync.
+            options.settings.shards = None;
             return SharedInformer::with_source(Arc::new(InvalidSource { problem }), info, options, name);
         }
         let (labels, fields) = (labels.unwrap_or_default(), fields.unwrap_or_default());
@@ -117,7 +122,18 @@ impl Settings {
     }
 
     /// Returns why the options of a kind cannot be used.
-    fn contradiction(&self, key: &Key, info: &ResourceInfo) -> Option<String> {
+    ///
+    /// `of_set` are the options of an informer of several namespaces.
+    fn contradiction(
+        &self,
+        key: &Key,
+        info: &ResourceInfo,
+        of_set: Option<&InformerOptions<Untyped>>,
+    ) -> Option<String> {
+        if let Some(InformerShards::Scope(..)) = of_set.and_then(|options| options.settings.shards.as_ref()) {
+            let kind = qualified(info.group(), info.plural());
+            return Some(format!("the informer of {kind} has several namespaces and a scope of places; remove one"));
+        }
         let namespace = self.own(key)?.selection.namespace.as_deref().filter(|namespace| !namespace.is_empty())?;
         let kind = qualified(info.group(), info.plural());
         let problem =

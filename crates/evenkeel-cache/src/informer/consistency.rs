@@ -18,8 +18,8 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use self::digest::{EXAMPLES, StoreDigest};
-use self::parts::CheckPart;
-pub(super) use self::parts::{CheckParts, CheckedScopes, WholeStore};
+use self::parts::{CheckPart, PartFilter};
+pub(super) use self::parts::{CheckParts, CheckedRanges, CheckedScopes, WholeStore};
 use super::metrics::count_consistency_check;
 use super::shared::InformerShared;
 use crate::reflector::limits::{ListLimits, PageProgress};
@@ -189,16 +189,17 @@ impl ConsistencyChecker {
                 }
             }
         }
-        let none = || ConsistencyReport::inconclusive(String::new(), 0, "the set has no namespaces".to_owned());
-        total.unwrap_or_else(none)
+        total.unwrap_or_else(|| ConsistencyReport::inconclusive(String::new(), 0, parts.why_none().to_owned()))
     }
 
     /// Checks one part of the store. Requests a relist if it is inconsistent.
     async fn check_part(&self, shared: &InformerShared, part: CheckPart) -> ConsistencyReport {
-        let CheckPart { source, repairs, snapshot, version, scope } = part;
-        let stored: Box<dyn Iterator<Item = &Object> + Send> = match &scope {
-            None => Box::new(snapshot.iter()),
-            Some(scope) => Box::new(snapshot.in_scope(scope)),
+        let CheckPart { source, repairs, snapshot, version, filter, shards } = part;
+        let shards = shards.as_ref().or(self.shards.as_ref());
+        let stored: Box<dyn Iterator<Item = &Object> + Send> = match &filter {
+            PartFilter::Whole => Box::new(snapshot.iter()),
+            PartFilter::Scope(scope) => Box::new(snapshot.in_scope(scope)),
+            PartFilter::Places(places) => Box::new(snapshot.in_places(places)),
         };
         let mut digest = StoreDigest::with_capacity(stored.size_hint().0);
         let mut objects = 0;
@@ -211,14 +212,20 @@ impl ConsistencyChecker {
         }
         // It must not keep objects in memory during the list.
         drop(snapshot);
-        let place = |reason: String| match &scope {
-            None => reason,
-            Some(scope) => format!("in {}: {reason}", scope.describe()),
+        let place = |reason: String| match &filter {
+            PartFilter::Whole | PartFilter::Places(_) => reason,
+            PartFilter::Scope(scope) => format!("in {}: {reason}", scope.describe()),
         };
         if matches!(version.as_str(), "" | "0") {
             return ConsistencyReport::inconclusive(version, objects, place("the store has no version".to_owned()));
         }
-        let compared = match timeout(TIME_LIMIT, self.compare(&*source, &mut digest, &version)).await {
+        // The name of a listed object may belong to a later one, whose place another stream fills.
+        let is_elsewhere = |key: &ObjectKey| match &filter {
+            PartFilter::Whole | PartFilter::Scope(_) => false,
+            PartFilter::Places(places) => shared.table.get(key.as_str()).is_some_and(|stored| !places.contain(&stored)),
+        };
+        let compared = self.compare(&*source, shards, &is_elsewhere, &mut digest, &version);
+        let compared = match timeout(TIME_LIMIT, compared).await {
             Ok(compared) => compared,
             Err(_) => Err(format!("the list took longer than {TIME_LIMIT:?}")),
         };
@@ -237,8 +244,15 @@ impl ConsistencyChecker {
     ///
     /// # Errors
     /// Why the list is inconclusive.
-    async fn compare(&self, source: &dyn ListerWatcher, digest: &mut StoreDigest, version: &str) -> Result<(), String> {
-        let selector = self.shards.as_ref().and_then(|shards| shards.requested(Instant::now()));
+    async fn compare(
+        &self,
+        source: &dyn ListerWatcher,
+        shards: Option<&Arc<Shards>>,
+        is_elsewhere: &(dyn Fn(&ObjectKey) -> bool + Sync),
+        digest: &mut StoreDigest,
+        version: &str,
+    ) -> Result<(), String> {
+        let selector = shards.and_then(|shards| shards.requested(Instant::now()));
         let exactly = ListRequest {
             is_exact: true,
             limit: PAGE,
@@ -251,16 +265,18 @@ impl ConsistencyChecker {
         while let Some(request) = next.take() {
             let is_first = request.continue_token.is_empty();
             let before = listed;
-            let mut items =
-                source.list(request).await.map_err(|error| self.reason_of_refusal(&error, selector.as_ref()))?;
+            let mut items = source
+                .list(request)
+                .await
+                .map_err(|error| reason_of_refusal(&error, shards.map(|shards| &**shards), selector.as_ref()))?;
             let (found, token) = loop {
                 match poll_fn(|context| items.poll_next(context)).await.map_err(|error| reason_of(&error))? {
                     ListPart::Object(object) => {
                         listed += 1;
-                        if self.shards.as_ref().is_some_and(|shards| !shards.admits(object.header())) {
+                        if shards.is_some_and(|shards| !shards.admits(object.header())) {
                             continue;
                         }
-                        self.compare_object(source, digest, object)?;
+                        self.compare_object(source, is_elsewhere, digest, object)?;
                     }
                     ListPart::Unreadable(StreamError::Object { key: Some(key), .. }) => {
                         listed += 1;
@@ -289,17 +305,10 @@ impl ConsistencyChecker {
         Ok(())
     }
 
-    /// Returns why a refused list is inconclusive. A shard selector that is refused is not sent by the next check.
-    fn reason_of_refusal(&self, error: &SourceError, selector: Option<&ShardSelector>) -> String {
-        if let Some(shards) = &self.shards {
-            shards.refused(error, selector, Instant::now());
-        }
-        reason_of(error)
-    }
-
     fn compare_object(
         &self,
         source: &dyn ListerWatcher,
+        is_elsewhere: &(dyn Fn(&ObjectKey) -> bool + Sync),
         digest: &mut StoreDigest,
         object: Object,
     ) -> Result<(), String> {
@@ -313,9 +322,13 @@ impl ConsistencyChecker {
             return Ok(());
         }
         let key = object.key().clone();
+        if is_elsewhere(&key) {
+            digest.ignore(&key);
+            return Ok(());
+        }
         // The store leaves out what the transform rejects.
         if let Some(transform) = &self.transform
-            && crate::reflector::apply_transform(transform, object).is_err()
+            && crate::reflector::apply_transform(transform, object, None).is_err()
         {
             digest.ignore(&key);
             return Ok(());
@@ -353,6 +366,14 @@ fn publish(shared: &InformerShared, report: &ConsistencyReport) {
     };
     count_consistency_check(&shared.identity, result);
     shared.set_last_check(report.clone());
+}
+
+/// Returns why a refused list is inconclusive. A shard selector that is refused is not sent by the next check.
+fn reason_of_refusal(error: &SourceError, shards: Option<&Shards>, selector: Option<&ShardSelector>) -> String {
+    if let Some(shards) = shards {
+        shards.refused(error, selector, Instant::now());
+    }
+    reason_of(error)
 }
 
 /// Returns why a failed list is inconclusive.

@@ -1,5 +1,5 @@
 //! The driver task of an informer: runs the reflector into the process loop until the informer stops. `scoped_driver` has that of
-//! an informer of several namespaces.
+//! an informer of several namespaces, `ranged_driver` that of one whose places change.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use super::consistency::WholeStore;
 use super::observe::{InformerEvent, Notify};
 use super::process_loop::ProcessLoop;
+use super::ranged_driver::RangedDriver;
 use super::scoped_driver::ScopedDriver;
 use super::shared::{InformerShared, Parts, Reflectors, StopMode, TaskGuard};
 
@@ -24,6 +25,15 @@ pub(super) async fn drive(guard: DriverGuard) {
                 biased;
                 () = driver.run() => {}
                 () = checker.run(&shared, checks, &scopes) => {}
+            };
+        }
+        Reflectors::Ranged(reflectors) => {
+            let driver = RangedDriver::new(&shared, reflectors, queue);
+            let ranges = driver.checked_ranges();
+            return tokio::select! {
+                biased;
+                () = driver.run() => {}
+                () = checker.run(&shared, checks, &ranges) => {}
             };
         }
     };

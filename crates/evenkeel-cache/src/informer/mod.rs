@@ -10,6 +10,10 @@ pub mod observe;
 mod options;
 mod process_loop;
 mod processor;
+mod ranged;
+mod ranged_driver;
+mod ranged_sink;
+mod ranged_streams;
 mod registration;
 mod resync;
 mod running;
@@ -29,6 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use evenkeel_base::task::scheduled;
+use evenkeel_core::shard::{ShardKey, ShardRanges};
 use evenkeel_core::{ResourceInfo, ResourceVersion};
 
 use self::consistency::ConsistencyChecker;
@@ -37,6 +42,8 @@ use self::listener::{Callback, Listener};
 use self::metrics::{HandlerMetrics, Identity, ViewMetrics};
 use self::observe::{Observer, ObserverGuard};
 use self::processor::{HandlerRunner, Processor};
+use self::ranged::RangedShared;
+use self::ranged_driver::RangedReflectors;
 use self::scoped_driver::ScopedReflectors;
 use self::scopes::ScopedShared;
 use self::shared::{InformerPhase, Parts, Reflectors};
@@ -50,15 +57,17 @@ use crate::reflector::shards::Shards;
 use crate::source::{BoxFuture, ListerWatcher};
 use crate::store::{Index, IndexError, NAMESPACE_INDEX, Table};
 use crate::view::{PreparedView, Views};
-use crate::{Event, Indexer};
+use crate::{Event, Indexer, ShardScope};
 
 pub(crate) use self::consistency::sleep_until_some;
 pub use self::consistency::{ConsistencyOutcome, ConsistencyReport};
 pub use self::hold::InformerHold;
 pub use self::kind_gone::KindGone;
 pub use self::listener::Lag;
-pub(crate) use self::options::InformerSettings;
+#[cfg(feature = "client")]
+pub(crate) use self::options::ShardsIdentity;
 pub use self::options::{InformerOptions, QueueKind};
+pub(crate) use self::options::{InformerSettings, InformerShards};
 pub use self::registration::{Registration, Stopped};
 pub use self::running::RunningInformers;
 pub use self::scopes::OnForbidden;
@@ -103,6 +112,16 @@ pub use crate::reflector::{
 pub struct SharedInformer<K> {
     shared: Arc<InformerShared>,
     kind: PhantomData<fn() -> K>,
+}
+
+/// What fills the parts of a store.
+enum InformerParts {
+    /// One reflector.
+    Whole,
+    /// One reflector for each of several namespaces.
+    Scoped(ScopedShared),
+    /// One reflector for each of several ranges of places.
+    Ranged(RangedShared),
 }
 
 impl<K> SharedInformer<K> {
@@ -169,6 +188,25 @@ impl<K> SharedInformer<K> {
     /// Returns `true` once the store holds the complete initial list. It stays `true`.
     pub fn has_synced(&self) -> bool {
         self.shared.lifecycle().synced
+    }
+
+    /// Returns the places whose objects are all in the store. An informer that does not run covers none.
+    ///
+    /// Without [`shards`](InformerOptions::shards) and [`shard_scope`](InformerOptions::shard_scope), an informer that has synced covers all
+    /// places.
+    pub fn covered(&self) -> ShardRanges {
+        self.shared.covered()
+    }
+
+    /// Waits until the store [covers](Self::covered) these places. That does not happen if the informer is never for them.
+    ///
+    /// # Errors
+    /// If the informer stops before.
+    pub async fn wait_until_covered(&self, ranges: &ShardRanges) -> Result<(), Stopped> {
+        match self.shared.wait_until_covered(ranges).await {
+            true => Ok(()),
+            false => Err(Stopped::new(self.name(), "it does not cover the places")),
+        }
     }
 
     /// Returns the number of complete lists that the informer received so far; that of an informer of
@@ -286,12 +324,44 @@ impl<K: 'static> SharedInformer<K> {
         options: InformerOptions<K>,
         name: String,
     ) -> Self {
+        if let Some(InformerShards::Scope(key, scope)) = &options.settings.shards {
+            let (key, scope) = (key.of_kind(info), scope.clone());
+            return Self::with_scope(source, key, &scope, info, options, name);
+        }
         let identity = Identity::new(&name, info);
         let reflector = Reflector::builder(Arc::clone(&source), Arc::clone(info)).name(identity.name());
         let shards = options.settings.shared_shards(info);
         let reflector = Box::new(options.settings.reflector(reflector).shared_shards(shards.clone()));
         let reflectors = Reflectors::One { reflector, source };
-        Self::assemble(reflectors, None, shards, info, options, name, identity)
+        Self::assemble(reflectors, InformerParts::Whole, shards, info, options, name, identity)
+    }
+
+    /// Returns an informer whose places follow a scope.
+    fn with_scope(
+        source: Arc<dyn ListerWatcher>,
+        key: ShardKey,
+        scope: &ShardScope,
+        info: &Arc<ResourceInfo>,
+        options: InformerOptions<K>,
+        name: String,
+    ) -> Self {
+        let identity = Identity::new(&name, info);
+        let (info_of_reflector, settings) = (Arc::clone(info), options.settings.clone());
+        let (unique, source_of_reflector) = (identity.name().to_owned(), Arc::clone(&source));
+        let reflector = move || {
+            let source = Arc::clone(&source_of_reflector);
+            settings.reflector(Reflector::builder(source, Arc::clone(&info_of_reflector)).name(&*unique))
+        };
+        let reflectors = RangedReflectors {
+            source,
+            reflector: Box::new(reflector),
+            prototype: Arc::new(Shards::by(key, ShardRanges::empty(), info)),
+            wanted: scope.watch(),
+        };
+        let kind = InformerParts::Ranged(RangedShared::new(scope));
+        let informer = Self::assemble(Reflectors::Ranged(reflectors), kind, None, info, options, name, identity);
+        scope.join(&informer.shared);
+        informer
     }
 
     /// Returns an informer with one reflector for each namespace of a set, which lists and watches the source of that scope.
@@ -315,14 +385,14 @@ impl<K: 'static> SharedInformer<K> {
         };
         let (source, reflector) = (Box::new(sources), Box::new(reflector));
         let reflectors = Reflectors::PerNamespace(ScopedReflectors { source, reflector, wanted: set.watch() });
-        let informer = Self::assemble(reflectors, Some(scoped), shards, info, options, name, identity);
+        let informer = Self::assemble(reflectors, InformerParts::Scoped(scoped), shards, info, options, name, identity);
         set.join(&informer.shared);
         informer
     }
 
     fn assemble(
         reflectors: Reflectors,
-        scoped: Option<ScopedShared>,
+        parts_of_store: InformerParts,
         shards: Option<Arc<Shards>>,
         info: &Arc<ResourceInfo>,
         options: InformerOptions<K>,
@@ -330,6 +400,7 @@ impl<K: 'static> SharedInformer<K> {
         identity: Identity,
     ) -> Self {
         let options = options.settings;
+        let selected = options.selected();
         let checker = ConsistencyChecker {
             resource: Arc::clone(info),
             transform: options.transform.clone(),
@@ -351,13 +422,22 @@ impl<K: 'static> SharedInformer<K> {
         }
         // Of indexes with the same name the last one is used, and listers rely on this one.
         indexes.push(Index::namespace());
-        let set = scoped.as_ref().map(|scoped| scoped.set.clone());
-        let table = Arc::new(Table::with_namespaces(indexes, set));
+        let table = match &parts_of_store {
+            InformerParts::Whole => Table::new(indexes),
+            InformerParts::Scoped(scoped) => Table::with_namespaces(indexes, Some(scoped.set.clone())),
+            InformerParts::Ranged(_) => Table::new(indexes).of_places(),
+        };
+        let table = Arc::new(table);
         let processor = Processor::new(options.resync.unwrap_or_default());
         let (check, checks) = consistency::requests();
         let parts = Parts { reflectors, queue, checker, checks };
         let mut shared = InformerShared::new(name, identity, Arc::clone(info), table, processor, parts, check);
-        shared.scoped = scoped;
+        shared.selected = selected;
+        match parts_of_store {
+            InformerParts::Whole => {}
+            InformerParts::Scoped(scoped) => shared.scoped = Some(scoped),
+            InformerParts::Ranged(ranged) => shared.ranged = Some(ranged),
+        }
         SharedInformer { shared: Arc::new(shared), kind: PhantomData }
     }
 

@@ -5,16 +5,18 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_core::shard::ShardSelector;
+#[cfg(feature = "client")]
+use evenkeel_core::Header;
+use evenkeel_core::shard::{ShardKey, ShardRanges, ShardSelector};
 use evenkeel_core::{Obj, ResourceInfo, Untyped};
 
 use super::scopes::OnForbidden;
-use crate::Object;
 use crate::reflector::limits::ListLimits;
 use crate::reflector::shards::Shards;
 use crate::reflector::{Backoff, ErrorHandler, OnTransformError, ReflectorBuilder, ReflectorFailure, Transform};
 use crate::source::BoxError;
 use crate::store::Index;
+use crate::{Object, ShardScope};
 
 /// The queue between reflector and store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,7 +86,45 @@ pub(crate) struct InformerSettings {
     pub(crate) max_list_bytes: Option<usize>,
     pub(crate) check_interval: Option<Duration>,
     pub(crate) on_forbidden: Option<OnForbidden>,
-    pub(crate) shards: Option<ShardSelector>,
+    pub(crate) shards: Option<InformerShards>,
+}
+
+/// The places of an informer's objects.
+#[derive(Clone, Debug)]
+pub(crate) enum InformerShards {
+    /// They never change.
+    Fixed(ShardSelector),
+    /// They follow a scope.
+    Scope(ShardKey, ShardScope),
+}
+
+impl InformerShards {
+    /// Returns whether an object of a kind is in the places of now.
+    #[cfg(feature = "client")]
+    pub(crate) fn matches(&self, resource: &ResourceInfo, object: &Header) -> bool {
+        match self {
+            InformerShards::Fixed(selector) => selector.matches(object),
+            InformerShards::Scope(key, scope) => scope.ranges().contains(key.of_kind(resource).place_of(object)),
+        }
+    }
+
+    /// Returns what is equal for informers of the same places.
+    #[cfg(feature = "client")]
+    pub(crate) fn identity(&self) -> ShardsIdentity {
+        match self {
+            InformerShards::Fixed(selector) => ShardsIdentity::Fixed(selector.clone()),
+            InformerShards::Scope(key, scope) => ShardsIdentity::Scope(*key, scope.id()),
+        }
+    }
+}
+
+/// Identifies the places of an informer's objects.
+#[cfg(feature = "client")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ShardsIdentity {
+    Fixed(ShardSelector),
+    /// The key, and the scope.
+    Scope(ShardKey, u64),
 }
 
 impl<K: 'static> InformerOptions<K> {
@@ -207,7 +247,21 @@ impl<K: 'static, S> InformerOptions<K, S> {
     /// # drop(options);
     /// ```
     pub fn shards(mut self, selector: ShardSelector) -> Self {
-        self.settings.shards = Some(selector);
+        self.settings.shards = Some(InformerShards::Fixed(selector));
+        self
+    }
+
+    /// Has the informer follow the places of a scope, by a key of its objects. It replaces [`shards`](Self::shards). Default: all objects.
+    ///
+    /// For the kind Namespace, [`ShardKey::Namespace`] stands for the name. The server filters by namespaces and uids; by other keys the
+    /// informer does, and receives all objects. The informer [has synced](crate::SharedInformer::has_synced) when its store
+    /// [covers](crate::SharedInformer::covered) the places that the scope has then: with none, at once.
+    ///
+    /// Lists are of the newest state, as with [`consistent_restart`](Self::consistent_restart). A [transform](Self::transform) must keep uid,
+    /// resource version and owners. An informer of several [namespaces](crate::NamespaceSet) cannot have a scope: it does not sync, and
+    /// says why.
+    pub fn shard_scope(mut self, key: ShardKey, scope: &ShardScope) -> Self {
+        self.settings.shards = Some(InformerShards::Scope(key, scope.clone()));
         self
     }
 
@@ -230,9 +284,20 @@ impl InformerSettings {
         }
     }
 
-    /// Returns the places of the informer's objects, for all its reflectors.
+    /// Returns the fixed places of the informer's objects, for all its reflectors.
     pub(super) fn shared_shards(&self, info: &ResourceInfo) -> Option<Arc<Shards>> {
-        self.shards.clone().map(|selector| Arc::new(Shards::new(selector, info)))
+        match &self.shards {
+            Some(InformerShards::Fixed(selector)) => Some(Arc::new(Shards::new(selector.clone(), info))),
+            _ => None,
+        }
+    }
+
+    /// Returns the places that an informer has for ever, unless a scope changes them.
+    pub(super) fn selected(&self) -> ShardRanges {
+        match &self.shards {
+            Some(InformerShards::Fixed(selector)) => selector.ranges().clone(),
+            _ => ShardRanges::full(),
+        }
     }
 
     /// Applies the options of the reflector.

@@ -18,6 +18,7 @@ use crate::delta_queue::{BATCH_LIMIT, DeltaQueue, StoreView};
 use crate::event::Notifications;
 use crate::namespaces::Scope;
 use crate::reflector::{DeltaSink, SinkError, SinkRequest};
+use crate::shard_scope::Places;
 
 /// The sink of an informer's reflector: the delta queue, and behind it the store and the listeners.
 ///
@@ -39,7 +40,7 @@ impl ProcessLoop {
         ProcessLoop { shared, queue, synced: false, metrics, repairs: Some(repairs) }
     }
 
-    /// Returns the process loop of an informer of several namespaces. The queue does not decide when such an informer has synced: each
+    /// Returns the process loop of an informer of several reflectors. The queue does not decide when such an informer has synced: each
     /// namespace has a list of its own.
     pub(super) fn scoped(shared: Arc<InformerShared>, queue: DeltaQueue) -> Self {
         let metrics = InformerMetrics::new(&shared.identity);
@@ -60,6 +61,37 @@ impl ProcessLoop {
         self.shared.scope_listed(scope);
         self.metrics.processed(started.elapsed());
         self.measure();
+    }
+
+    /// Applies the queued deltas, then a list of some places in one step. Returns the objects that were removed.
+    pub(super) fn replace_places(&mut self, places: &Places, list: Delta, initial: bool) -> Vec<Object> {
+        self.process();
+        let started = Instant::now();
+        self.shared.observers.notify(InformerEvent::Received(&list));
+        self.shared.views.prepare(std::slice::from_ref(&list));
+        let Delta::ReplacedAll { objects, .. } = list else { return Vec::new() };
+        self.shared.complete_lists.fetch_add(1, Ordering::Relaxed);
+        let notifications = self.shared.table.replace_places(places, objects, initial);
+        let removed = notifications.deleted_objects();
+        self.distribute(notifications);
+        self.metrics.processed(started.elapsed());
+        self.measure();
+        removed
+    }
+
+    /// Notifies the observers of a delta that is not pushed.
+    pub(super) fn received(&self, delta: &Delta) {
+        self.shared.observers.notify(InformerEvent::Received(delta));
+    }
+
+    /// Applies the queued deltas, then removes the objects of all other places, and returns them.
+    pub(super) fn remove_outside(&mut self, places: &Places) -> Vec<Object> {
+        self.process();
+        let notifications = self.shared.table.remove_outside(places);
+        let removed = notifications.deleted_objects();
+        self.distribute(notifications);
+        self.measure();
+        removed
     }
 
     /// Applies the queued deltas, then advances the version of one scope.

@@ -186,12 +186,12 @@ impl ScopedDriver {
     }
 }
 
-fn next_resync(period: Duration) -> Option<Instant> {
+pub(super) fn next_resync(period: Duration) -> Option<Instant> {
     if period.is_zero() { None } else { Instant::now().checked_add(period) }
 }
 
 /// A source that panics ends the informer.
-fn propagate_panic(ended: Result<(), JoinError>) {
+pub(super) fn propagate_panic(ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && let Ok(panic) = error.try_into_panic()
     {

@@ -187,9 +187,19 @@ impl InformerShared {
     }
 }
 
-/// Returns the sum of the reports of several reflectors. Its error is that of the namespaces that have not synced, if there are any.
+/// Returns the sum of the reports of several namespaces. Its error is that of the namespaces that have not synced, if there are any.
 pub(super) fn merged_report(namespaces: &BTreeMap<String, NamespaceStatus>, version: String) -> ReflectorReport {
-    let reports = || namespaces.values().map(|namespace| &namespace.reflector);
+    let reports = namespaces.values().map(|namespace| &namespace.reflector);
+    sum_of(reports, version, last_error(namespaces))
+}
+
+/// Returns the sum of the reports of several reflectors.
+pub(super) fn sum_of<'a>(
+    reports: impl Iterator<Item = &'a ReflectorReport> + Clone,
+    version: String,
+    last_error: Option<LastError>,
+) -> ReflectorReport {
+    let reports = || reports.clone();
     let sum = |count: fn(&ReflectorReport) -> u64| reports().map(count).sum();
     let first = |is_phase: fn(&ReflectorPhase) -> bool| reports().map(|report| report.phase).find(is_phase);
     // A phase that shows what the informer waits for comes first.
@@ -205,7 +215,7 @@ pub(super) fn merged_report(namespaces: &BTreeMap<String, NamespaceStatus>, vers
         syncs: sum(|report| report.syncs),
         decode_failures: sum(|report| report.decode_failures),
         failures: sum(|report| report.failures),
-        last_error: last_error(namespaces),
+        last_error,
         stalls: sum(|report| report.stalls),
         listed: reports().map(|report| report.listed).sum(),
         // That of the quietest: a watch that is stuck is not hidden by others.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use evenkeel_base::planted::{Defect, is_planted};
 use evenkeel_base::task::scheduled;
+use evenkeel_core::shard::ShardRanges;
 use evenkeel_core::{Obj, ResourceInfo, ResourceVersion, Untyped};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -18,6 +19,8 @@ use super::listener::{self, Listener};
 use super::metrics::Identity;
 use super::observe::Observers;
 use super::processor::{HandlerRunner, Processor};
+use super::ranged::RangedShared;
+use super::ranged_driver::RangedReflectors;
 use super::scoped_driver::ScopedReflectors;
 use super::scopes::{ScopedShared, merged_report};
 use super::status::InformerStatus;
@@ -54,6 +57,10 @@ pub(crate) struct InformerShared {
     pub(super) views: Views,
     /// Of an informer of several namespaces only.
     pub(super) scoped: Option<ScopedShared>,
+    /// Of an informer whose places change only.
+    pub(super) ranged: Option<RangedShared>,
+    /// The places of any other informer.
+    pub(super) selected: ShardRanges,
     /// Set when the kind is not served any more.
     pub(super) gone: OnceLock<KindGone>,
     holds: Mutex<HoldCount>,
@@ -74,6 +81,7 @@ pub(super) struct Parts {
 pub(super) enum Reflectors {
     One { reflector: Box<ReflectorBuilder>, source: Arc<dyn ListerWatcher> },
     PerNamespace(ScopedReflectors),
+    Ranged(RangedReflectors),
 }
 
 /// How far an informer is.
@@ -165,6 +173,8 @@ impl InformerShared {
             observers: Arc::default(),
             views: Views::default(),
             scoped: None,
+            ranged: None,
+            selected: ShardRanges::full(),
             gone: OnceLock::new(),
             holds: Mutex::default(),
             leave_factory: OnceLock::new(),
@@ -417,7 +427,7 @@ impl InformerShared {
     }
 
     pub(super) fn last_sync_resource_version(&self) -> ResourceVersion {
-        if self.scoped.is_some() {
+        if self.scoped.is_some() || self.ranged.is_some() {
             return self.table.version();
         }
         let version = self.reflector.get().map(ReflectorStatus::last_sync_resource_version).unwrap_or_default();
@@ -448,9 +458,10 @@ impl InformerShared {
         }
         let namespaces = self.namespace_statuses();
         let store_resource_version = self.table.version().as_str().to_owned();
-        let reflector = match &self.scoped {
-            Some(_) => merged_report(&namespaces, store_resource_version.clone()),
-            None => self.reflector.get().map(ReflectorStatus::report).unwrap_or_default(),
+        let reflector = match (&self.scoped, &self.ranged) {
+            (Some(_), _) => merged_report(&namespaces, store_resource_version.clone()),
+            (None, Some(ranged)) => ranged.report(store_resource_version.clone()),
+            (None, None) => self.reflector.get().map(ReflectorStatus::report).unwrap_or_default(),
         };
         InformerStatus {
             name: self.name.clone(),

@@ -28,7 +28,8 @@ pub struct InformerStatus {
     /// Number of deltas in the queue.
     pub queued: usize,
     /// State of the reflector, and its number of lists and watches. For an informer of several namespaces: the sums over all of
-    /// them, and the errors of those that have not synced, or else the last error.
+    /// them, and the errors of those that have not synced, or else the last error. With a [scope](crate::ShardScope) of places: the sums
+    /// over all reflectors since the start, and the last error.
     pub reflector: ReflectorReport,
     /// State of each namespace, of an informer of [several namespaces](crate::NamespaceSet). The empty name stands for all others.
     pub namespaces: BTreeMap<String, NamespaceStatus>,

@@ -29,6 +29,7 @@ pub(super) fn tell(event: &Event<Untyped>) -> String {
                 Deleted::Observed(_) => "delete",
                 Deleted::Missed { .. } => "missed",
                 Deleted::OutOfScope { .. } => "left",
+                Deleted::Moved { .. } => "moved",
             };
             format!("{word} {key}@{}", deleted.object().map(version).unwrap_or_default())
         }

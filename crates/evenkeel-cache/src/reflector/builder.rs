@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use evenkeel_core::ResourceInfo;
 use evenkeel_core::pack::Packer;
-use evenkeel_core::shard::ShardSelector;
+use evenkeel_core::shard::{ShardKey, ShardSelector};
 
 use super::Reflector;
 use super::backoff::Backoff;
-use super::driver::Driver;
+use super::driver::{BeforeWatch, Driver};
 use super::error::{ErrorHandler, ReflectorFailure, log_failure};
 use super::ingest::{Ingest, OnTransformError, Transform};
 use super::limits::ListLimits;
@@ -36,6 +36,8 @@ pub struct ReflectorBuilder {
     pack: bool,
     limits: ListLimits,
     shards: Option<Arc<Shards>>,
+    before_watch: Option<BeforeWatch>,
+    kept_key: Option<ShardKey>,
 }
 
 impl ReflectorBuilder {
@@ -62,6 +64,8 @@ impl ReflectorBuilder {
             pack: true,
             limits: ListLimits::default(),
             shards: None,
+            before_watch: None,
+            kept_key: None,
         }
     }
 
@@ -195,6 +199,18 @@ impl ReflectorBuilder {
         self
     }
 
+    /// Sets a function that is called before each watch that continues at a version.
+    pub(crate) fn before_watch(mut self, before_watch: BeforeWatch) -> Self {
+        self.before_watch = Some(before_watch);
+        self
+    }
+
+    /// Sets whether the stored objects move between reflectors by their place, so that a transform must not change it.
+    pub(crate) fn keep_places(mut self, key: ShardKey) -> Self {
+        self.kept_key = Some(key);
+        self
+    }
+
     /// Sets whether the initial events of each WatchList are compared with a list of the same version. A difference is reported to
     /// the [handler](Self::on_error). This is for tests of servers: it costs a list each time.
     pub fn check_consistency(mut self, check: bool) -> Self {
@@ -214,6 +230,7 @@ impl ReflectorBuilder {
             resource: self.resource,
             is_metadata_only: self.source.is_metadata_only(),
             transform: self.transform,
+            kept_key: self.kept_key,
             on_transform_error: self.on_transform_error,
             packer: self.pack.then(Packer::default),
         };
@@ -234,6 +251,7 @@ impl ReflectorBuilder {
                 listed_bytes: 0,
                 limits: self.limits,
                 shards: self.shards,
+                before_watch: self.before_watch,
                 request_shards: RequestShards::default(),
                 has_dropped_last: false,
                 list_started: None,

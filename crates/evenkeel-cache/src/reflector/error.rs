@@ -141,6 +141,15 @@ pub enum ReflectorError {
         /// The key after the transform.
         became: ObjectKey,
     },
+    /// The transform changed the place or the resource version of an object of an informer whose places change.
+    #[error(
+        "the transform changed the place or the resource version of {key}; informers with a `ShardScope` need uid, owners and \
+         resource version"
+    )]
+    TransformChangedPlace {
+        /// The key of the object.
+        key: ObjectKey,
+    },
     /// An object is of another kind.
     #[error("expected {expected}, but {key} is {found}")]
     OtherKind {

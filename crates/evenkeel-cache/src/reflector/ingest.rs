@@ -6,6 +6,7 @@ use std::sync::Arc;
 use evenkeel_base::planted::{Defect, is_planted};
 use evenkeel_core::ResourceInfo;
 use evenkeel_core::pack::Packer;
+use evenkeel_core::shard::ShardKey;
 
 use super::error::ReflectorError;
 use super::sink::DeltaSink;
@@ -39,6 +40,8 @@ pub(super) struct Ingest {
     /// Objects may be `PartialObjectMetadata`.
     pub(super) is_metadata_only: bool,
     pub(super) transform: Option<Transform>,
+    /// A transform must keep the place by this key, and the version.
+    pub(super) kept_key: Option<ShardKey>,
     pub(super) on_transform_error: OnTransformError,
     /// `None` if objects are stored as they were received.
     pub(super) packer: Option<Packer>,
@@ -131,7 +134,7 @@ impl Ingest {
     fn object(&mut self, object: Object, sink: Option<&dyn DeltaSink>) -> Result<Ingested<Object>, ReflectorError> {
         let Some(transform) = &self.transform else { return Ok(Ingested::accepted(self.detach(object, sink))) };
         let raw = (self.on_transform_error == OnTransformError::KeepRaw).then(|| object.clone());
-        match apply(transform, object) {
+        match apply(transform, object, self.kept_key) {
             Ok(transformed) => {
                 // If the transform returned its argument, this makes it the only reference.
                 drop(raw);
@@ -156,9 +159,15 @@ impl Ingest {
     }
 }
 
-/// Applies a transform to an object.
-pub(crate) fn apply(transform: &Transform, object: Object) -> Result<Object, ReflectorError> {
+/// Applies a transform to an object, which must keep its place by a key.
+pub(crate) fn apply(
+    transform: &Transform,
+    object: Object,
+    kept_key: Option<ShardKey>,
+) -> Result<Object, ReflectorError> {
     let key = object.key().clone();
+    let place_of = |object: &Object, by: ShardKey| (by.place_of(object.header()), object.header().version());
+    let place = kept_key.map(|by| place_of(&object, by));
     // A transform that panics is contained: its object is one that cannot be transformed.
     let transformed = match catch_unwind(AssertUnwindSafe(|| transform(object))) {
         Ok(Ok(transformed)) => transformed,
@@ -170,6 +179,9 @@ pub(crate) fn apply(transform: &Transform, object: Object) -> Result<Object, Ref
     };
     if *transformed.key() != key {
         return Err(ReflectorError::TransformChangedKey { key, became: transformed.key().clone() });
+    }
+    if kept_key.map(|by| place_of(&transformed, by)) != place {
+        return Err(ReflectorError::TransformChangedPlace { key });
     }
     Ok(transformed)
 }

@@ -33,6 +33,7 @@ use evenkeel_core::ResourceInfo;
 pub use backoff::Backoff;
 pub use builder::ReflectorBuilder;
 use driver::Driver;
+pub(crate) use driver::WatchStart;
 pub use error::{ErrorHandler, Recovery, ReflectorError, ReflectorFailure, log_failure};
 pub(crate) use ingest::apply as apply_transform;
 pub use ingest::{OnTransformError, Transform};

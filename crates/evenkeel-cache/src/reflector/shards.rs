@@ -3,12 +3,13 @@
 //! The reflector drops every object out of range itself. The selector in its requests saves the server's encoding, the network and the
 //! decoding; nothing depends on whether the server honours it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use evenkeel_core::shard::ShardSelector;
+use evenkeel_core::shard::{ShardKey, ShardRanges, ShardSelector};
 use evenkeel_core::status::qualified;
-use evenkeel_core::{Header, ResourceInfo, Status};
+use evenkeel_core::{Header, ResourceInfo, ResourceVersion, Status};
 use tokio::time::Instant;
 
 use crate::metrics::ShardMetrics;
@@ -29,12 +30,32 @@ pub(crate) enum ShardSupport {
     Absent,
 }
 
-/// The places that the objects of an informer have. Its reflectors share it.
+/// The places of the objects of a reflector.
+///
+/// Those of `InformerOptions::shards` never change, and the reflectors of the informer share them. With a
+/// [`ShardScope`](crate::ShardScope), each reflector has its own, which the informer changes while the reflector runs: they shrink at any
+/// time, and grow only before a watch is requested.
 #[derive(Debug)]
 pub(crate) struct Shards {
-    selector: ShardSelector,
-    /// What requests send; `None` if all places are selected.
+    key: ShardKey,
+    selection: Mutex<Selection>,
+    server: Arc<ServerSupport>,
+    /// The reflector watches, and neither relists nor is about to: what it has sent is complete up to its version.
+    is_steady: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Selection {
+    ranges: ShardRanges,
+    /// What requests send; `None` if all places are selected, or the server cannot select by this key.
     requested: Option<ShardSelector>,
+    /// The versions that the objects of some places have reached already. Events up to them are repetitions.
+    floors: Vec<(ShardRanges, ResourceVersion)>,
+}
+
+/// What is known of the server's part. The reflectors of an informer share it.
+#[derive(Debug)]
+struct ServerSupport {
     /// The name of the resource in logs.
     resource: String,
     metrics: ShardMetrics,
@@ -59,38 +80,123 @@ pub(super) struct RequestShards {
     is_unfiltered: bool,
 }
 
+impl Selection {
+    fn new(key: ShardKey, ranges: ShardRanges) -> Self {
+        let requested = key.field().and_then(|field| ShardSelector::new(field, ranges.clone()).requested());
+        Selection { ranges, requested, floors: Vec::new() }
+    }
+}
+
 impl Shards {
+    /// Returns the places of a selector.
     pub(crate) fn new(selector: ShardSelector, resource: &ResourceInfo) -> Self {
+        Shards::by(selector.field().into(), selector.ranges().clone(), resource)
+    }
+
+    /// Returns places by any key.
+    pub(crate) fn by(key: ShardKey, ranges: ShardRanges, resource: &ResourceInfo) -> Self {
         let resource = qualified(resource.group(), resource.plural());
         let metrics = ShardMetrics::new(&resource);
-        Shards { requested: selector.requested(), selector, resource, metrics, state: Mutex::default() }
+        let server = Arc::new(ServerSupport { resource, metrics, state: Mutex::default() });
+        Shards { key, selection: Mutex::new(Selection::new(key, ranges)), server, is_steady: AtomicBool::new(false) }
+    }
+
+    /// Returns other places by the same key, of the same server.
+    pub(crate) fn sibling(&self, ranges: ShardRanges) -> Self {
+        let selection = Mutex::new(Selection::new(self.key, ranges));
+        Shards { key: self.key, selection, server: Arc::clone(&self.server), is_steady: AtomicBool::new(false) }
+    }
+
+    /// Returns the key by which objects have places.
+    pub(crate) fn key(&self) -> ShardKey {
+        self.key
+    }
+
+    /// Removes places. The request in progress continues, and its objects of these places are dropped.
+    pub(crate) fn shrink(&self, ranges: &ShardRanges) {
+        let mut selection = self.lock();
+        let floors = std::mem::take(&mut selection.floors);
+        *selection = Selection { floors, ..Selection::new(self.key, ranges.clone()) };
+    }
+
+    /// Adds places, whose objects have reached these versions. No request is in progress.
+    pub(crate) fn widen(
+        &self,
+        ranges: &ShardRanges,
+        reached: impl IntoIterator<Item = (ShardRanges, ResourceVersion)>,
+    ) {
+        let mut selection = self.lock();
+        let floors = std::mem::take(&mut selection.floors).into_iter().chain(reached).collect();
+        *selection = Selection { floors, ..Selection::new(self.key, ranges.clone()) };
+    }
+
+    /// Returns the highest version that objects of some places have reached before the reflector.
+    pub(crate) fn highest_floor(&self) -> Option<ResourceVersion> {
+        let selection = self.lock();
+        let versions = selection.floors.iter().map(|(_, version)| version);
+        versions.reduce(|highest, version| if version.is_newer_than(highest) { version } else { highest }).cloned()
+    }
+
+    /// Returns whether the reflector repeats the event that led to this state, or one before.
+    pub(super) fn is_repeated(&self, object: &Header) -> bool {
+        let selection = self.lock();
+        if selection.floors.is_empty() {
+            return false;
+        }
+        let (place, version) = (self.key.place_of(object), object.version());
+        selection.floors.iter().any(|(ranges, floor)| ranges.contains(place) && !version.is_newer_than(floor))
+    }
+
+    /// Records the version that the reflector has reached: nothing up to it is repeated.
+    pub(super) fn reached(&self, version: &str) {
+        let mut selection = self.lock();
+        if !selection.floors.is_empty() {
+            let version = ResourceVersion::new(version);
+            selection.floors.retain(|(_, floor)| floor.is_newer_than(&version));
+        }
+    }
+
+    /// Records a complete list: it is not older than what objects had reached.
+    pub(super) fn relisted(&self) {
+        self.lock().floors.clear();
+    }
+
+    /// Records whether what the reflector has sent is complete up to its version, and will be.
+    pub(super) fn set_steady(&self, is_steady: bool) {
+        self.is_steady.store(is_steady, Ordering::Relaxed);
+    }
+
+    /// Returns whether what the reflector has sent is complete up to its version.
+    pub(crate) fn is_steady(&self) -> bool {
+        self.is_steady.load(Ordering::Relaxed)
     }
 
     /// Returns the selector of a new request.
     pub(super) fn request(&self, now: Instant) -> RequestShards {
-        self.metrics.register();
+        self.server.metrics.register();
         RequestShards { sent: self.requested(now), ..RequestShards::default() }
     }
 
     /// Returns the selector that requests have now.
     pub(crate) fn requested(&self, now: Instant) -> Option<ShardSelector> {
-        let is_withdrawn = self.lock().withdrawn_until.is_some_and(|until| now < until);
-        self.requested.clone().filter(|_| !is_withdrawn)
+        let is_withdrawn = self.server.lock().withdrawn_until.is_some_and(|until| now < until);
+        self.lock().requested.clone().filter(|_| !is_withdrawn)
     }
 
     /// Returns whether an object is in range.
     pub(crate) fn admits(&self, object: &Header) -> bool {
-        self.selector.matches(object)
+        let selection = self.lock();
+        selection.ranges.is_full() || selection.ranges.contains(self.key.place_of(object))
     }
 
     /// Records an object that is not in range.
     pub(super) fn dropped(&self, object: &Header, request: &mut RequestShards) {
         request.dropped += 1;
-        self.metrics.dropped();
+        self.server.metrics.dropped();
         // The request may select more places than the informer is for.
         if !request.is_unfiltered && request.sent.as_ref().is_some_and(|sent| !sent.matches(object)) {
             request.is_unfiltered = true;
-            self.set(ShardSupport::Absent);
+            self.server.set(ShardSupport::Absent);
         }
     }
 
@@ -98,15 +204,15 @@ impl Shards {
     pub(super) fn told(&self, selector: Option<&str>, request: &RequestShards) {
         let told = selector.and_then(|text| text.parse::<ShardSelector>().ok());
         if told.is_some() && told == request.sent && !request.is_unfiltered {
-            self.set(ShardSupport::Confirmed);
+            self.server.set(ShardSupport::Confirmed);
         }
     }
 
     /// Records that the objects of a list or WatchList are complete.
     pub(super) fn completed(&self, request: &RequestShards) {
         let is_filtered = request.sent.is_some() && !request.is_unfiltered;
-        if is_filtered && self.lock().support == ShardSupport::Absent {
-            self.set(ShardSupport::Unknown);
+        if is_filtered && self.server.lock().support == ShardSupport::Absent {
+            self.server.set(ShardSupport::Unknown);
         }
     }
 
@@ -115,12 +221,19 @@ impl Shards {
         if sent.is_none() || !error.status().is_some_and(is_about_shards) {
             return false;
         }
-        self.lock().withdrawn_until = now.checked_add(WITHDRAWN);
-        tracing::warn!(resource = &*self.resource, %error, retry_in = ?WITHDRAWN, "shard selector refused; continuing without it");
-        self.change(ShardSupport::Unknown);
+        self.server.lock().withdrawn_until = now.checked_add(WITHDRAWN);
+        tracing::warn!(resource = &*self.server.resource, %error, retry_in = ?WITHDRAWN, "shard selector refused; continuing without it");
+        self.server.change(ShardSupport::Unknown);
         true
     }
 
+    fn lock(&self) -> MutexGuard<'_, Selection> {
+        // Nothing panics while the lock is held.
+        self.selection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ServerSupport {
     /// Returns whether the support is another one than before.
     fn change(&self, support: ShardSupport) -> bool {
         let is_new = std::mem::replace(&mut self.lock().support, support) != support;

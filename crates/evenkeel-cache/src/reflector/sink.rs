@@ -60,6 +60,8 @@ pub enum SinkRequest {
         /// The number of objects in another state.
         other: usize,
     },
+    /// Close the watch and request it again at the version that it has reached. Without effect before the initial list is complete.
+    Rewatch,
     /// Stop: the sink is closed.
     Stop,
 }

@@ -9,6 +9,7 @@ mod snapshot;
 mod standalone;
 mod state;
 mod table;
+mod table_places;
 mod table_scopes;
 mod values;
 mod wait;

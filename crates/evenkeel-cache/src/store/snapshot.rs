@@ -9,6 +9,7 @@ use evenkeel_core::{Obj, ResourceVersion};
 use super::index::IndexError;
 use super::state::StoreState;
 use crate::namespaces::Scope;
+use crate::shard_scope::Places;
 
 /// The objects of an [`Indexer`](super::Indexer) at one moment.
 ///
@@ -87,6 +88,11 @@ impl<K> Snapshot<K> {
     /// Returns the objects of a scope.
     pub(crate) fn in_scope<'a>(&'a self, scope: &'a Scope) -> impl Iterator<Item = &'a Obj<K>> + Send {
         self.state.in_scope(scope).map(|(_, object)| object.as_kind())
+    }
+
+    /// Returns the objects of some places.
+    pub(crate) fn in_places<'a>(&'a self, places: &'a Places) -> impl Iterator<Item = &'a Obj<K>> + Send {
+        self.state.in_places(places).map(|(_, object)| object.as_kind())
     }
 
     /// Returns the version of a scope; empty before its first list.

@@ -30,6 +30,7 @@ use super::wait::{StoreStopped, Waiters};
 use crate::delta::Delta;
 use crate::event::Notifications;
 use crate::namespaces::{NamespaceSet, Scope};
+use crate::shard_scope::Places;
 use crate::{Deleted, Event, Object};
 
 /// Writes of more objects than this are prepared on a copy, and reads of more are collected without the lock.
@@ -45,6 +46,16 @@ pub(crate) struct Table {
     pub(super) waiters: Waiters,
     /// The namespaces of a store that several reflectors fill; `None` for all other stores.
     namespaces: Option<NamespaceSet>,
+    /// Whether several reflectors fill the store, each with the objects of some places. Its version is set by the informer.
+    has_places: bool,
+}
+
+/// The objects that a list replaces.
+#[derive(Clone, Copy)]
+pub(super) enum TablePart<'a> {
+    Whole,
+    Scope(&'a Scope),
+    Places(&'a Places),
 }
 
 impl Table {
@@ -67,7 +78,14 @@ impl Table {
             published: ShardedLock::new(Arc::new(StoreState::new(definitions))),
             waiters: Waiters::default(),
             namespaces,
+            has_places: false,
         }
+    }
+
+    /// Returns the same table for several reflectors, each with the objects of some places.
+    pub(crate) fn of_places(mut self) -> Self {
+        self.has_places = true;
+        self
     }
 
     /// Returns the current state, which later writes do not change.
@@ -195,6 +213,7 @@ impl Table {
         let (opaque, commit) = self.publish(&mut writer, deltas.len() > LARGE, |edit| {
             edit.state.totals.commits += 1;
             let opaque = match edit.state.totals.scopes {
+                None if self.has_places => Vec::new(),
                 None => edit.state.totals.saw(deltas.iter().filter_map(observed_version)),
                 Some(_) => {
                     edit.state.totals.change_scopes(|scopes| scopes.saw(deltas.iter().filter_map(scoped_version)))
@@ -245,18 +264,18 @@ impl Table {
     /// Replaces all objects in one step, and returns the notifications about the difference. Of objects with the same key the
     /// last is stored.
     pub(crate) fn replace(&self, objects: Vec<Object>, version: ResourceVersion, initial: bool) -> Notifications {
-        self.replace_in(None, objects, version, initial)
+        self.replace_in(TablePart::Whole, objects, version, initial)
     }
 
-    /// Replaces all objects, or those of one scope.
+    /// Replaces all objects, or those of one part.
     pub(super) fn replace_in(
         &self,
-        scope: Option<&Scope>,
+        part: TablePart<'_>,
         objects: Vec<Object>,
         version: ResourceVersion,
         initial: bool,
     ) -> Notifications {
-        let (mut writer, survey, values) = self.surveyed(&objects, scope);
+        let (mut writer, survey, values) = self.surveyed(&objects, part);
         let changes = survey.missing.len() + survey.stored.iter().filter(|stored| !**stored).count();
         let events = Vec::with_capacity(survey.missing.len() + objects.len());
         let mut notifications = Notifications { events, ..Notifications::default() };
@@ -283,9 +302,10 @@ impl Table {
                 previous.push(edit.put(object.clone(), &values, cell));
                 cell += width;
             }
-            match scope {
-                None => edit.state.totals.version = version,
-                Some(scope) => edit.state.totals.change_scopes(|scopes| scopes.listed(scope, version)),
+            match part {
+                TablePart::Whole => edit.state.totals.version = version,
+                TablePart::Places(_) => {}
+                TablePart::Scope(scope) => edit.state.totals.change_scopes(|scopes| scopes.listed(scope, version)),
             }
         });
         drop(writer);
@@ -308,9 +328,9 @@ impl Table {
 
     /// Locks the writer, and returns the index values of the objects that are not stored already. A relist after a short time has
     /// few of those.
-    fn surveyed(&self, objects: &[Object], scope: Option<&Scope>) -> (MutexGuard<'_, WriterState>, Survey, Values) {
+    fn surveyed(&self, objects: &[Object], part: TablePart<'_>) -> (MutexGuard<'_, WriterState>, Survey, Values) {
         let state = self.snapshot();
-        let survey = Survey::new(&state, objects, scope);
+        let survey = Survey::new(&state, objects, part);
         if !survey.repeated {
             let new = objects.iter().zip(&survey.stored).filter(|(_, stored)| !**stored);
             let values = Values::of(new.map(|(object, _)| object), &state.definitions);
@@ -322,7 +342,7 @@ impl Table {
         // Another writer was faster, or a key occurs twice: evaluate all objects.
         drop(state);
         let (writer, values) = self.evaluated(|definitions| Values::of(objects, definitions));
-        let mut survey = Survey::new(&self.read(), objects, scope);
+        let mut survey = Survey::new(&self.read(), objects, part);
         survey.stored.fill(false);
         (writer, survey, values)
     }
@@ -482,7 +502,7 @@ struct Survey {
 }
 
 impl Survey {
-    fn new(state: &StoreState, objects: &[Object], scope: Option<&Scope>) -> Self {
+    fn new(state: &StoreState, objects: &[Object], part: TablePart<'_>) -> Self {
         let mut listed = Vec::new();
         let mut stored = Vec::with_capacity(objects.len());
         let mut repeated = false;
@@ -498,12 +518,12 @@ impl Survey {
             }
         }
         let is_missing = |slot: u32| !listed.get(slot as usize).copied().unwrap_or_default();
-        let missing = match scope {
-            None => state.occupied().filter(|(slot, _)| is_missing(*slot)).map(|(_, object)| object.clone()).collect(),
-            Some(scope) => {
-                state.in_scope(scope).filter(|(slot, _)| is_missing(*slot)).map(|(_, object)| object.clone()).collect()
-            }
+        let stored_part: Box<dyn Iterator<Item = (u32, &Object)>> = match part {
+            TablePart::Whole => Box::new(state.occupied()),
+            TablePart::Scope(scope) => state.in_scope(scope),
+            TablePart::Places(places) => Box::new(state.in_places(places)),
         };
+        let missing = stored_part.filter(|(slot, _)| is_missing(*slot)).map(|(_, object)| object.clone()).collect();
         Survey { stored, missing, repeated }
     }
 }

@@ -7,7 +7,7 @@ use evenkeel_core::ResourceVersion;
 use super::index::NAMESPACE_INDEX;
 use super::scopes::ScopeVersions;
 use super::state::StoreState;
-use super::table::Table;
+use super::table::{Table, TablePart};
 use crate::event::Notifications;
 use crate::namespaces::{NamespaceNames, Scope};
 use crate::{Deleted, Event, Object};
@@ -49,7 +49,7 @@ impl Table {
         version: ResourceVersion,
         initial: bool,
     ) -> Notifications {
-        self.replace_in(Some(scope), objects, version, initial)
+        self.replace_in(TablePart::Scope(scope), objects, version, initial)
     }
 
     /// Advances the version of one scope: nothing changed there up to it.

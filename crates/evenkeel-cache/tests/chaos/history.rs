@@ -13,6 +13,7 @@
 //!   [`Delivery::Latest`]; it is newer.
 //! - An observed delete has the uid that was delivered last, unless delivery is `Latest`. A missed one has the state that was
 //!   delivered last, or with `Latest` a newer one.
+//! - An object that moved has the state that was delivered last. It may be added again in that state, or a newer one.
 //! - A deleted uid is added again only if it left the selection of the informer and entered it again.
 //! - No add is `initial` after the handler has synced.
 //! - A removed handler receives nothing.
@@ -50,6 +51,8 @@ pub(crate) struct History {
     pub(crate) swaps: u64,
     /// Number of observed and of missed deletes.
     pub(crate) deleted: (u64, u64),
+    /// Number of objects that left the places of the informer.
+    pub(crate) moved: u64,
 }
 
 /// Delivered state of one object.
@@ -61,6 +64,8 @@ struct Known {
     newest: u64,
     /// The uid of the last delete.
     deleted: Option<String>,
+    /// The object was last seen to leave the places of the informer.
+    has_moved: bool,
     /// Number of times versions decreased.
     decreases: u32,
 }
@@ -81,6 +86,7 @@ impl History {
             initial: 0,
             swaps: 0,
             deleted: (0, 0),
+            moved: 0,
         }
     }
 
@@ -120,7 +126,9 @@ impl History {
         if let Some(delivered) = &known.delivered {
             self.report(object.key(), format!("was added at {}, but known at {}", state(object), state(delivered)));
         }
-        known.advance(object, true);
+        // An object that comes back may not have changed meanwhile.
+        let has_moved = std::mem::take(&mut known.has_moved);
+        known.advance(object, !has_moved);
         if known.deleted.take().is_some_and(|uid| uid == object.uid()) {
             self.revived.push(object.clone());
         }
@@ -177,6 +185,15 @@ impl History {
         match deleted {
             Deleted::OutOfScope { .. } => {
                 return self.report(key, "left the scope, but the informer has no set".into());
+            }
+            Deleted::Moved { .. } => {
+                self.moved += 1;
+                if !folds && !is_same(&delivered, last) {
+                    self.report(key, format!("moved at {}, but known at {}", state(last), state(&delivered)));
+                }
+                known.advance(last, false);
+                known.has_moved = true;
+                return;
             }
             Deleted::Observed(_) => {
                 self.deleted.0 += 1;

@@ -64,6 +64,7 @@ fn part(part: u64) {
         all.notifications += counts.notifications;
         all.missed += counts.missed;
         all.checked += counts.checked;
+        all.moved += counts.moved;
     }
     println!("{runs} runs: {all:?}");
     all.check_faults(runs);

@@ -9,12 +9,12 @@ use evenkeel_apiserver::ApiServer;
 use evenkeel_cache::informer::{ConsistencyOutcome, QueueKind, ReflectorError};
 use evenkeel_cache::source::ApiSource;
 use evenkeel_cache::{
-    Delivery, Event, Handler, HandlerOptions, Index, Indexer, InformerOptions, ObjectKey, Registration, SharedInformer,
-    Subscription, transform,
+    Delivery, Event, Handler, HandlerOptions, Index, Indexer, InformerOptions, ObjectKey, Registration, ShardScope,
+    SharedInformer, Subscription, transform,
 };
 use evenkeel_client::config::ServerUrl;
 use evenkeel_client::{Client, ClientBuilder, Config};
-use evenkeel_core::shard::{ShardField, ShardRange, ShardSelector};
+use evenkeel_core::shard::{ShardField, ShardKey, ShardRange, ShardRanges, ShardSelector};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::runtime::Handle;
 use tokio::sync::RwLock;
@@ -31,6 +31,8 @@ use crate::world::{SELECTOR, Writer, initial_objects, listed};
 const WRITERS: usize = 4;
 const WRITES: usize = 100;
 const FAULTS: usize = 12;
+/// Number of changes of the informer's places.
+const MOVES: usize = 20;
 /// Length of the server's watch history: too short for a long outage.
 const HISTORY_LENGTH: usize = 64;
 /// Virtual time between two consistency checks, in the seeds that have them.
@@ -51,6 +53,28 @@ enum Shards {
     Filtered,
     /// Half of them, by a server that does not.
     Unfiltered,
+    /// Places that change, and half of them at the end.
+    Changing(ShardKey),
+    /// As before, with a server that does not filter.
+    ChangingUnfiltered,
+}
+
+impl Shards {
+    fn is_changing(self) -> bool {
+        matches!(self, Shards::Changing(_) | Shards::ChangingUnfiltered)
+    }
+
+    fn of(seed: u64) -> Self {
+        match seed / 5 % 8 {
+            1 => Shards::Filtered,
+            3 => Shards::Unfiltered,
+            4 => Shards::Changing(ShardKey::Uid),
+            5 => Shards::ChangingUnfiltered,
+            // Without an owner, the place is that of the uid, and the server cannot filter by it.
+            6 => Shards::Changing(ShardKey::OwnerUid),
+            _ => Shards::None,
+        }
+    }
 }
 
 /// Configuration of a seed.
@@ -78,7 +102,7 @@ impl Scene {
             watch_list: (seed / 3).is_multiple_of(2),
             transforms: seed / 6 % 2 == 1,
             selects: seed / 12 % 2 == 1,
-            shards: [Shards::None, Shards::Filtered, Shards::None, Shards::Unfiltered][(seed / 5 % 4) as usize],
+            shards: Shards::of(seed),
             page_size: if seed.is_multiple_of(5) { 3000 } else { 0 },
             resyncs: seed % 10 == 7,
             late: if (seed / 2).is_multiple_of(2) { Delivery::Every } else { Delivery::Latest },
@@ -102,7 +126,7 @@ impl Scene {
     }
 
     /// Returns the informer.
-    fn informer(self, client: &Client, differences: Arc<Differences>) -> SharedInformer<ConfigMap> {
+    fn informer(self, client: &Client, scope: &ShardScope, differences: Arc<Differences>) -> SharedInformer<ConfigMap> {
         let source = ApiSource::new(client.api::<ConfigMap>()).labels(self.selector());
         let info = Arc::clone(source.resource());
         let mut options = InformerOptions::new()
@@ -110,9 +134,13 @@ impl Scene {
             .watch_list(self.watch_list)
             .page_size(self.page_size)
             .index(Index::label("shard"))
-            .shards(self.places())
             .check_consistency(self.check_interval)
             .on_error(move |failure| differences.record(&failure.error));
+        options = match self.shards {
+            Shards::Changing(key) => options.shard_scope(key, scope),
+            Shards::ChangingUnfiltered => options.shard_scope(ShardKey::Uid, scope),
+            _ => options.shards(self.places()),
+        };
         if self.transforms {
             let lighter = transform::drop_paths(["metadata.managedFields", "data.ballast"]).unwrap();
             options = options.transform(move |object: Map| lighter(object.cast()).map(|object| object.cast()));
@@ -160,29 +188,33 @@ pub(crate) struct RunCounts {
     pub(crate) missed: u64,
     /// Number of runs with consistency checks at intervals.
     pub(crate) checked: u64,
+    /// Number of notifications about objects that left the places of the informer.
+    pub(crate) moved: u64,
 }
 
 impl RunCounts {
     /// Panics if the faults of this many runs were too few to test anything.
     pub(crate) fn check_faults(&self, runs: u64) {
         let is_enough = self.cuts > runs && self.syncs > 2 * runs && self.missed > runs && self.checked > 0;
+        let is_enough = is_enough && self.moved > runs;
         assert!(is_enough || runs < COUNTED_RUNS, "too few faults in {runs} runs: {self:?}");
     }
 }
 
-/// Adds a handler that records its history.
+/// Adds a handler that records its history. If the informer `gains` places, additions may be initial at any time.
 fn listen(
     informer: &SharedInformer<ConfigMap>,
     name: &'static str,
     options: HandlerOptions,
     base: u64,
+    gains: bool,
 ) -> RecordedHandler {
     let delivery = if name.contains("latest") { Delivery::Latest } else { Delivery::Every };
     let history = Arc::new(Mutex::new(History::new(name, delivery, base)));
     let (recorder, registered) = (Arc::clone(&history), Arc::new(OnceLock::<Registration>::new()));
     let own = Arc::clone(&registered);
     let handler = move |event: Event<ConfigMap>| {
-        let synced = own.get().is_some_and(Registration::has_synced);
+        let synced = !gains && own.get().is_some_and(Registration::has_synced);
         recorder.lock().unwrap().record(&event, synced);
     };
     let registration = informer.add_handler(handler.with(options.name(name).delivery(delivery))).unwrap();
@@ -195,6 +227,7 @@ fn read(
     mut stream: Subscription<ConfigMap>,
     history: History,
     rest: Option<Duration>,
+    gains: bool,
     readers: &mut JoinSet<()>,
 ) -> RecordedHandler {
     let history = Arc::new(Mutex::new(history));
@@ -203,7 +236,7 @@ fn read(
     readers.spawn(async move {
         let mut count = 0_u32;
         while let Some(event) = stream.next().await {
-            history.lock().unwrap().record(&event, registration.has_synced());
+            history.lock().unwrap().record(&event, !gains && registration.has_synced());
             count += 1;
             match rest {
                 Some(rest) if count.is_multiple_of(64) => sleep(rest).await,
@@ -222,7 +255,7 @@ pub(crate) async fn run(scene: Scene) -> RunCounts {
     let base = initial_objects.revision;
     let snapshot = initial_objects.snapshot.clone();
     let builder = ApiServer::builder().in_process_only().history(HISTORY_LENGTH).snapshot(snapshot).first_revision(0);
-    let builder = builder.sharded_lists(scene.shards == Shards::Filtered);
+    let builder = builder.sharded_lists(matches!(scene.shards, Shards::Filtered | Shards::Changing(_)));
     let server = Arc::new(builder.start().await.unwrap());
     tokio::task::yield_now().await;
     let tasks_before = Handle::current().metrics().num_alive_tasks();
@@ -233,28 +266,32 @@ pub(crate) async fn run(scene: Scene) -> RunCounts {
     config.throttle = None;
     let client = ClientBuilder::service(config, server.service()).layer(net.clone()).build().unwrap();
     let differences = Arc::new(Differences::default());
-    let informer = scene.informer(&client, Arc::clone(&differences));
+    let scope = ShardScope::new(part_of_eight(random.u32(..8)));
+    let informer = scene.informer(&client, &scope, Arc::clone(&differences));
     drop(client);
 
     let resync = if scene.resyncs { Duration::from_secs(60) } else { Duration::ZERO };
+    let gains = scene.shards.is_changing();
     let mut readers = JoinSet::new();
     let mut handlers = vec![
-        listen(&informer, "every", HandlerOptions::new().resync(resync), base),
-        listen(&informer, "latest", HandlerOptions::new(), base),
+        listen(&informer, "every", HandlerOptions::new().resync(resync), base, gains),
+        listen(&informer, "latest", HandlerOptions::new(), base, gains),
         read(
             informer.subscribe(HandlerOptions::new()).unwrap(),
             History::new("stream", Delivery::Every, base),
             None,
+            gains,
             &mut readers,
         ),
         read(
             informer.subscribe(HandlerOptions::new().delivery(Delivery::Latest)).unwrap(),
             History::new("slow latest stream", Delivery::Latest, base),
             Some(Duration::from_millis(100)),
+            gains,
             &mut readers,
         ),
     ];
-    let removed = listen(&informer, "removed", HandlerOptions::new(), base);
+    let removed = listen(&informer, "removed", HandlerOptions::new(), base, gains);
     let running = informer.start();
 
     // Writers and fault injector run together.
@@ -280,6 +317,10 @@ pub(crate) async fn run(scene: Scene) -> RunCounts {
         busy.spawn(writer(name).write(WRITES));
     }
     let last = writer(WRITERS);
+    if scene.shards.is_changing() {
+        let mover = Mover { scope: scope.clone(), informer: informer.clone(), random: random.fork() };
+        busy.spawn(mover.run(scene.places().ranges().clone()));
+    }
     if scene.restores_backup {
         busy.spawn(with_backup(faults));
     } else {
@@ -294,7 +335,7 @@ pub(crate) async fn run(scene: Scene) -> RunCounts {
     sleep(Duration::from_millis(random.u64(..60_000))).await;
     let (there, was_synced) = (informer.indexer().len() as u64, informer.has_synced());
     let name = if scene.late == Delivery::Latest { "late latest" } else { "late" };
-    handlers.push(listen(&informer, name, HandlerOptions::new(), base));
+    handlers.push(listen(&informer, name, HandlerOptions::new(), base, gains));
 
     let busy = async {
         while let Some(done) = busy.join_next().await {
@@ -306,7 +347,7 @@ pub(crate) async fn run(scene: Scene) -> RunCounts {
     // No faults from here on: the informer recovers.
     let places = scene.places();
     let last = last.last(&places).await;
-    let settled = timeout(RECOVERY_TIMEOUT, settle(&informer, &last, &handlers)).await;
+    let settled = timeout(RECOVERY_TIMEOUT, settle(&informer, &places, &last, &handlers)).await;
     assert!(settled.is_ok(), "no recovery: {:#?}", informer.status());
 
     let server_has = listed(&server.client(), scene.selector(), &places).await;
@@ -334,7 +375,7 @@ pub(crate) async fn run(scene: Scene) -> RunCounts {
     };
     {
         let late = handlers.last().unwrap().history.lock().unwrap();
-        if was_synced && scene.late == Delivery::Every {
+        if was_synced && scene.late == Delivery::Every && !scene.shards.is_changing() {
             assert_eq!(late.initial, there, "the initial list of a late handler is the stored objects");
         }
     }
@@ -365,6 +406,7 @@ pub(crate) async fn run(scene: Scene) -> RunCounts {
         let history = std::mem::replace(&mut *history.lock().unwrap(), History::new("", Delivery::Every, 0));
         counts.notifications += history.received;
         counts.missed += history.deleted.1;
+        counts.moved += history.moved;
         assert!(history.swaps == 0 || counts.syncs > 1 || history.is_folding(), "another uid without a list");
         assert_eq!(history.verify(&truth), [""; 0]);
     }
@@ -376,6 +418,57 @@ pub(crate) async fn run(scene: Scene) -> RunCounts {
     counts
 }
 
+/// Returns one of eight parts of all places.
+fn part_of_eight(index: u32) -> ShardRange {
+    ShardRange::FULL.part(index, 8).unwrap()
+}
+
+/// Changes the places of the informer at random times, and checks that its store never has an object outside.
+struct Mover {
+    scope: ShardScope,
+    informer: SharedInformer<ConfigMap>,
+    random: fastrand::Rng,
+}
+
+impl Mover {
+    /// Ends with these places.
+    async fn run(mut self, last: ShardRanges) {
+        for _ in 0..MOVES {
+            let part = ShardRanges::from(part_of_eight(self.random.u32(..8)));
+            let ranges = match self.random.u8(..10) {
+                0..5 => self.scope.ranges().union(&part),
+                5..9 => self.scope.ranges().difference(&part),
+                // Several at once, or all.
+                _ => (0..8).filter(|_| self.random.bool()).map(part_of_eight).collect(),
+            };
+            self.set(ranges).await;
+            // Some changes follow each other while lists of the last one are in progress.
+            let longest = if self.random.bool() { 500 } else { 20_000 };
+            for _ in 0..self.random.u8(1..5) {
+                sleep(Duration::from_millis(self.random.u64(..longest))).await;
+                self.check();
+            }
+        }
+        self.set(last).await;
+    }
+
+    async fn set(&self, ranges: ShardRanges) {
+        self.scope.set(ranges);
+        // Lost places leave without a request: before virtual time passes.
+        sleep(Duration::from_millis(1)).await;
+        self.check();
+    }
+
+    fn check(&self) {
+        let (wanted, covered) = (self.scope.ranges(), self.informer.covered());
+        assert!(wanted.covers(&covered), "{covered:?} is covered, and {wanted:?} is wanted");
+        for object in self.informer.indexer().snapshot().iter() {
+            let place = ShardField::Uid.place_of(object.header());
+            assert!(wanted.contains(place), "{} at {place:x} is outside of {wanted:?}", object.key());
+        }
+    }
+}
+
 /// Makes a backup after a while, to be restored later.
 async fn with_backup(mut faults: FaultInjector) {
     sleep(Duration::from_millis(faults.random.u64(1000..10_000))).await;
@@ -384,8 +477,14 @@ async fn with_backup(mut faults: FaultInjector) {
 }
 
 /// Waits until the store has the last write and all handlers have processed everything.
-async fn settle(informer: &SharedInformer<ConfigMap>, last: &Map, handlers: &[RecordedHandler]) {
+async fn settle(
+    informer: &SharedInformer<ConfigMap>,
+    places: &ShardSelector,
+    last: &Map,
+    handlers: &[RecordedHandler],
+) {
     informer.synced().await.unwrap();
+    informer.wait_until_covered(places.ranges()).await.unwrap();
     informer.indexer().at_least(&last.header().version()).await.unwrap();
     for handler in handlers {
         handler.registration.synced().await.unwrap();

@@ -17,6 +17,7 @@
 //! close to each other, so that equal ranges hold very different numbers of objects. Random uids are even.
 
 mod error;
+mod key;
 mod parse;
 mod ranges;
 mod selector;
@@ -25,6 +26,7 @@ mod selector;
 mod tests;
 
 pub use error::ShardSelectorError;
+pub use key::ShardKey;
 #[cfg(feature = "internals")]
 pub use parse::{parse_bound, range_of};
 pub use ranges::{ShardRange, ShardRanges};

@@ -239,3 +239,73 @@ proptest! {
         let _ = text.parse::<ShardSelector>();
     }
 }
+
+/// An object with a namespace, a uid and owners.
+fn owned(metadata: &str) -> Obj<Untyped> {
+    let info = std::sync::Arc::new(ResourceInfo::of::<k8s_openapi::api::core::v1::Pod>());
+    Obj::<Untyped>::from_json(&info, format!(r#"{{"metadata": {{{metadata}}}}}"#)).unwrap()
+}
+
+#[test]
+fn shr_045_places_are_by_namespace_by_uid_or_by_key() {
+    let object = owned(r#""namespace": "default", "name": "a", "uid": "u-1""#);
+    let place_of = |key: ShardKey| key.place_of(object.header());
+    assert_eq!(place_of(ShardKey::Namespace), place("default"));
+    assert_eq!(place_of(ShardKey::Uid), place("u-1"));
+    assert_eq!(place_of(ShardKey::Key), place("default/a"));
+    let node = owned(r#""name": "node-1", "uid": "u-2""#);
+    assert_eq!(ShardKey::Key.place_of(node.header()), place("node-1"));
+    assert_eq!(ShardKey::Namespace.place_of(node.header()), place(""));
+    // The server filters by the first two; by the key only the client can.
+    assert_eq!(ShardKey::Namespace.field(), Some(ShardField::Namespace));
+    assert_eq!(ShardKey::Uid.field(), Some(ShardField::Uid));
+    assert_eq!(ShardKey::Key.field(), None);
+    assert!([ShardKey::Namespace, ShardKey::Name, ShardKey::Key].into_iter().all(ShardKey::is_by_name));
+    assert!(!ShardKey::Uid.is_by_name() && !ShardKey::OwnerUid.is_by_name());
+    for field in [ShardField::Namespace, ShardField::Uid] {
+        assert_eq!(ShardKey::from(field).place_of(object.header()), field.place_of(object.header()));
+        assert_eq!(ShardKey::from(field).field(), Some(field));
+    }
+}
+
+#[test]
+fn shr_047_an_owned_object_has_the_place_of_its_controlling_owner() {
+    let owner = |name: &str, uid: &str, controller: bool| {
+        format!(
+            r#"{{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "{name}", "uid": "{uid}", "controller": {controller}}}"#
+        )
+    };
+    let owners = [owner("other", "u-8", false), owner("set", "u-9", true)].join(",");
+    let child = owned(&format!(r#""namespace": "default", "name": "a", "uid": "u-1", "ownerReferences": [{owners}]"#));
+    assert_eq!(ShardKey::OwnerUid.place_of(child.header()), place("u-9"));
+    assert_eq!(ShardKey::Uid.place_of(child.header()), place("u-1"));
+    // Without a controller it is alone.
+    let shared = owned(&format!(
+        r#""namespace": "default", "name": "b", "uid": "u-2", "ownerReferences": [{}]"#,
+        owner("other", "u-8", false)
+    ));
+    assert_eq!(ShardKey::OwnerUid.place_of(shared.header()), place("u-2"));
+    assert_eq!(ShardKey::OwnerUid.field(), None);
+    assert!(!ShardKey::OwnerUid.is_fixed());
+    assert!([ShardKey::Namespace, ShardKey::Name, ShardKey::Uid, ShardKey::Key].into_iter().all(ShardKey::is_fixed));
+}
+
+#[test]
+fn shr_051_a_namespace_has_the_place_of_what_is_in_it() {
+    let namespaces = ResourceInfo::new("", "v1", "Namespace", "namespaces", false);
+    let key = ShardKey::Namespace.of_kind(&namespaces);
+    let namespace = owned(r#""name": "default", "uid": "u-1""#);
+    let inside = owned(r#""namespace": "default", "name": "a", "uid": "u-2""#);
+    assert_eq!(key.place_of(namespace.header()), ShardKey::Namespace.place_of(inside.header()));
+    // The server would use the empty text.
+    assert_eq!(key.field(), None);
+    assert_eq!(ShardKey::Uid.of_kind(&namespaces), ShardKey::Uid);
+    let others = [
+        ResourceInfo::new("", "v1", "Pod", "pods", true),
+        ResourceInfo::new("", "v1", "Node", "nodes", false),
+        ResourceInfo::new("example.com", "v1", "Namespace", "namespaces", false),
+    ];
+    for other in &others {
+        assert_eq!(ShardKey::Namespace.of_kind(other), ShardKey::Namespace);
+    }
+}

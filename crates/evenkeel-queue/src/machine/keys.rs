@@ -284,6 +284,13 @@ impl<K: Hash + Eq> Keys<K> {
         Some(&mut block.0[slot as usize % BLOCK]).filter(|entry| entry.key.is_some())
     }
 
+    /// Returns the slots of a page, used or not; `None` beyond the last page.
+    pub(crate) fn page(&self, page: usize) -> Option<std::ops::Range<Slot>> {
+        let used = self.pages.get(page)?.blocks.len() * BLOCK;
+        let first = (page << PAGE_BITS) as Slot;
+        Some(first..first + used as Slot)
+    }
+
     pub(crate) fn entry(&self, slot: Slot) -> &Entry<K> {
         self.pages[(slot >> PAGE_BITS) as usize].entry(slot as usize % PAGE)
     }

@@ -14,6 +14,7 @@ mod index;
 pub(crate) mod keys;
 pub(crate) mod ready_queue;
 mod requeue;
+mod suspension;
 pub(crate) mod time;
 mod timing_wheel;
 
@@ -29,6 +30,9 @@ pub(crate) use self::failures::Failed;
 use self::keys::{Flag, Keys, NONE, Slot};
 use self::ready_queue::{OrderRules, ReadyQueue, Ticket};
 pub(crate) use self::requeue::Requeue;
+pub(crate) use self::suspension::GroupId;
+pub use self::suspension::SuspendedAdds;
+use self::suspension::Suspensions;
 use self::time::Time;
 use self::timing_wheel::TimingWheel;
 use crate::Key;
@@ -105,7 +109,14 @@ struct Again {
     is_retry: bool,
 }
 
-/// Due keys that are handled under one lock.
+/// A run in flight.
+#[derive(Clone, Copy)]
+struct RunInFlight {
+    begun: Time,
+    slot: Slot,
+}
+
+/// Due keys, or suspended ones, that are handled under one lock.
 const EFFORT: usize = 1024;
 
 /// Keys whose index entries are read ahead.
@@ -123,8 +134,8 @@ pub(crate) struct QueueMachine<K> {
     idle: Slot,
     /// The number of keys with failures.
     failing: usize,
-    /// The start of each run in flight.
-    runs: Vec<Option<Time>>,
+    /// The runs in flight, by their index.
+    runs: Vec<Option<RunInFlight>>,
     free_runs: Vec<Run>,
     /// Ready keys in a custom order.
     stored: usize,
@@ -134,6 +145,7 @@ pub(crate) struct QueueMachine<K> {
     tenants: Vec<u64>,
     /// Removed keys that are not dropped yet.
     removed: Vec<K>,
+    suspensions: Suspensions<K>,
     phase: QueuePhase,
     settings: MachineSettings<K>,
     adds: u64,
@@ -155,6 +167,7 @@ impl<K: Key> QueueMachine<K> {
             until_warm: 0,
             tenants: Vec::new(),
             removed: Vec::new(),
+            suspensions: Suspensions::new(),
             phase: QueuePhase::Running,
             settings,
             adds: 0,
@@ -209,7 +222,7 @@ impl<K: Key> QueueMachine<K> {
 
     /// Returns the starts of the runs in flight.
     pub(crate) fn runs(&self) -> impl Iterator<Item = Time> {
-        self.runs.iter().filter_map(|begin| *begin)
+        self.runs.iter().flatten().map(|run| run.begun)
     }
 
     /// Returns when the oldest ready key became dirty, as far as the fronts of the bands show. `None` with a custom order.
@@ -273,7 +286,7 @@ impl<K: Key> QueueMachine<K> {
 
     /// Adds a key, unless it is dirty. Returns the key if it was known, for the driver to drop.
     pub(crate) fn add(&mut self, hash: u64, key: K, priority: i32, now: Time) -> Option<K> {
-        if !self.is_running() {
+        if !self.accepts(&key) {
             return Some(key);
         }
         match self.find(hash, &key) {
@@ -303,7 +316,7 @@ impl<K: Key> QueueMachine<K> {
         backoff: bool,
         now: Time,
     ) -> Option<K> {
-        if !self.is_running() {
+        if !self.accepts(&key) {
             return Some(key);
         }
         match self.find(hash, &key) {
@@ -340,8 +353,21 @@ impl<K: Key> QueueMachine<K> {
         self.make_dirty(slot, priority, now);
     }
 
-    /// As [`add_at`](Self::add_at), for a known key, such as one in flight.
-    pub(crate) fn add_slot_at(&mut self, slot: Slot, priority: i32, time: Time, backoff: bool, now: Time) {
+    /// Returns whether an add of a key has an effect.
+    #[inline]
+    pub(crate) fn accepts(&self, key: &K) -> bool {
+        self.is_running() && !(self.suspensions.is_any() && self.suspensions.refuses(key))
+    }
+
+    /// Adds a key in flight at `time`, unless its returns are refused.
+    pub(crate) fn return_at(&mut self, slot: Slot, priority: i32, time: Time, backoff: bool, now: Time) {
+        if !self.refuses_slot(slot) {
+            self.add_slot_at(slot, priority, time, backoff, now);
+        }
+    }
+
+    /// As [`add_at`](Self::add_at), for a known key.
+    fn add_slot_at(&mut self, slot: Slot, priority: i32, time: Time, backoff: bool, now: Time) {
         if !self.is_running() {
             return;
         }
@@ -385,6 +411,7 @@ impl<K: Key> QueueMachine<K> {
     pub(crate) fn take(&mut self, now: Time) -> TakeResult<K> {
         let is_busy = self.advance(now);
         self.warm();
+        let mut effort = EFFORT;
         while let Some((ticket, priority)) = self.pop(now) {
             // A custom order could return a ticket twice.
             let Some(entry) = self.keys.get_mut(ticket.slot) else { continue };
@@ -392,7 +419,16 @@ impl<K: Key> QueueMachine<K> {
                 continue;
             }
             entry.clear(Flag::Dirty);
-            // If the clone panics, the key is not in the queue and can be added again.
+            // If the predicate or the clone panics, the key is not in the queue and can be added again.
+            if self.suspensions.is_any() && entry.key().is_some_and(|key| self.suspensions.matches(key)) {
+                entry.set(Flag::Dirty);
+                self.suspensions.hold(ticket.slot, ticket.since);
+                effort -= 1;
+                if effort == 0 {
+                    return TakeResult::Busy;
+                }
+                continue;
+            }
             let Some(key) = entry.key().cloned() else { continue };
             entry.set(Flag::Processing);
             if entry.has(Flag::Backoff) {
@@ -410,7 +446,7 @@ impl<K: Key> QueueMachine<K> {
                 self.runs.push(None);
                 self.runs.len() as Run - 1
             });
-            self.runs[run as usize] = Some(now);
+            self.runs[run as usize] = Some(RunInFlight { begun: now, slot: ticket.slot });
             let waited = now.since(ticket.since);
             return TakeResult::Taken(TakenKey { key, slot: ticket.slot, run, priority, failures, waited });
         }
@@ -487,6 +523,9 @@ impl<K: Key> QueueMachine<K> {
         let again = if entry.has(Flag::Dirty) { self.again.remove(&slot) } else { None };
         let begun = self.runs[run as usize].take();
         self.free_runs.push(run);
+        if self.suspensions.awaits_any() {
+            self.suspensions.ended(run);
+        }
         let key = match again {
             Some(again) => {
                 self.ready.release(again.priority);
@@ -499,7 +538,7 @@ impl<K: Key> QueueMachine<K> {
         if self.idle != NONE {
             self.expire(now, EXPIRIES);
         }
-        (begun.map_or(Duration::ZERO, |begun| now.since(begun)), key)
+        (begun.map_or(Duration::ZERO, |run| now.since(run.begun)), key)
     }
 
     /// Applies deferred calls.
@@ -547,6 +586,10 @@ impl<K: Key> QueueMachine<K> {
             again.is_retry = false;
             return;
         }
+        if self.suspensions.is_held(slot) {
+            self.ready.reserve(slot, priority, false);
+            return;
+        }
         if let Some(storage) = &mut self.settings.ready_order {
             if let Some(key) = self.keys.key(slot) {
                 storage.touch(key);
@@ -589,6 +632,8 @@ impl<K: Key> QueueMachine<K> {
         let entry = self.keys.entry(slot);
         if !entry.has(Flag::Dirty) || entry.has(Flag::Processing) {
             self.ready.reserve(slot, priority, is_first);
+        } else if self.suspensions.is_held(slot) {
+            self.ready.reserve(slot, priority, false);
         } else if self.settings.ready_order.is_none() {
             self.raise(slot, priority, now);
         }

@@ -186,6 +186,18 @@ impl ReadyQueue {
         true
     }
 
+    /// Removes a ready key.
+    pub(crate) fn remove(&mut self, slot: Slot, tenant: u64) {
+        let priority = self.reserved(slot);
+        let slot_priority = self.slot_priority(slot);
+        slot_priority.stamp = slot_priority.stamp.wrapping_add(1);
+        self.len -= 1;
+        self.update(priority, |band, priorities_by_slot| {
+            band.len -= 1;
+            band.queue.left(tenant, band.len, priorities_by_slot);
+        });
+    }
+
     #[inline]
     pub(crate) fn pop(&mut self, now: Time) -> Option<(Ticket, i32)> {
         if self.len == 0 {

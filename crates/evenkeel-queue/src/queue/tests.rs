@@ -12,6 +12,7 @@ mod panics;
 mod priority;
 mod rate;
 mod reported_metrics;
+mod suspension;
 mod threads;
 
 use std::collections::VecDeque;

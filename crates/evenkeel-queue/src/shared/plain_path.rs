@@ -127,7 +127,8 @@ impl<K: Key> Shared<K> {
     #[inline]
     pub(super) fn open_or_close_inbox(&self, state: &mut QueueState<K>, now: Time) {
         let has_time = state.waiters.is_empty() || state.is_spinning;
-        let opens = has_time && state.machine.is_running() && !state.machine.needs_time();
+        // Waiters for runs in flight must see each end.
+        let opens = has_time && state.machine.is_running() && !state.machine.needs_time() && state.drainers.is_empty();
         if !opens {
             self.close_inbox(state, now);
         } else if !state.is_inbox_open {

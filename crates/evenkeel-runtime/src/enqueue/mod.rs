@@ -123,7 +123,9 @@ impl EventClass {
             Event::Update { .. } => EventClass::Updated,
             Event::Delete(Deleted::Missed { .. }) => EventClass::Missed,
             // Objects out of scope add no key.
-            Event::Delete(Deleted::Observed(_) | Deleted::OutOfScope { .. }) => EventClass::Deleted,
+            Event::Delete(Deleted::Observed(_) | Deleted::OutOfScope { .. } | Deleted::Moved { .. }) => {
+                EventClass::Deleted
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod hard_cases;
 mod ingest;
+mod scopes;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

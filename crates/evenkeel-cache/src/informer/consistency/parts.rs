@@ -7,10 +7,13 @@ use evenkeel_core::Untyped;
 use tokio::sync::mpsc;
 
 use crate::informer::process_loop::ProcessLoop;
+use crate::informer::ranged_streams::{RangedStreams, StreamPart, lock_streams};
 use crate::informer::scoped_sink::lock;
 use crate::informer::shared::InformerShared;
 use crate::namespaces::Scope;
+use crate::reflector::shards::Shards;
 use crate::reflector::{DeltaSink, SinkRequest};
+use crate::shard_scope::Places;
 use crate::source::ListerWatcher;
 use crate::{Indexer, Snapshot};
 
@@ -21,8 +24,16 @@ pub(in crate::informer) struct CheckPart {
     pub(super) snapshot: Snapshot<Untyped>,
     /// The version of the part in the snapshot.
     pub(super) version: String,
-    /// `None` for the whole store.
-    pub(super) scope: Option<Scope>,
+    pub(super) filter: PartFilter,
+    /// The places of the part, unless they are those of the informer.
+    pub(super) shards: Option<Arc<Shards>>,
+}
+
+/// The objects of a part.
+pub(super) enum PartFilter {
+    Whole,
+    Scope(Scope),
+    Places(Places),
 }
 
 /// The parts of a store.
@@ -32,6 +43,11 @@ pub(in crate::informer) trait CheckParts: Send + Sync {
 
     /// Returns a part as it is now; `None` if it has been removed. The objects and the version of the part belong together.
     fn part(&self, name: &str) -> Option<CheckPart>;
+
+    /// Returns why there is no part.
+    fn why_none(&self) -> &'static str {
+        "the set has no namespaces"
+    }
 }
 
 /// The store of an informer with one reflector.
@@ -53,7 +69,8 @@ impl CheckParts for WholeStore {
             // The reflector runs in this task and has applied everything that it received, so these belong together.
             snapshot: Indexer::over(Arc::clone(&self.shared.table)).snapshot(),
             version: self.shared.last_sync_resource_version().as_str().to_owned(),
-            scope: None,
+            filter: PartFilter::Whole,
+            shards: None,
         })
     }
 }
@@ -117,6 +134,39 @@ impl CheckParts for CheckedScopes {
             Indexer::over(Arc::clone(&self.shared.table)).snapshot()
         };
         let version = snapshot.scope_version(&scope).as_str().to_owned();
-        Some(CheckPart { source, repairs, snapshot, version, scope: Some(scope) })
+        let filter = PartFilter::Scope(scope);
+        Some(CheckPart { source, repairs, snapshot, version, filter, shards: None })
+    }
+}
+
+/// The store of an informer whose places change: one part for each stream.
+pub(in crate::informer) struct CheckedRanges {
+    pub(in crate::informer) shared: Arc<InformerShared>,
+    pub(in crate::informer) source: Arc<dyn ListerWatcher>,
+    pub(in crate::informer) streams: Arc<Mutex<RangedStreams>>,
+}
+
+impl CheckParts for CheckedRanges {
+    fn names(&self) -> Vec<Arc<str>> {
+        lock_streams(&self.streams).stream_ids().iter().map(|id| Arc::from(id.to_string())).collect()
+    }
+
+    fn part(&self, name: &str) -> Option<CheckPart> {
+        let mut streams = lock_streams(&self.streams);
+        let StreamPart { places, shards, version, requests: repairs } = streams.checked_part(name.parse().ok()?)?;
+        let snapshot = Indexer::over(Arc::clone(&self.shared.table)).snapshot();
+        drop(streams);
+        Some(CheckPart {
+            source: Arc::clone(&self.source),
+            repairs,
+            snapshot,
+            version: version.as_str().to_owned(),
+            filter: PartFilter::Places(places),
+            shards: Some(shards),
+        })
+    }
+
+    fn why_none(&self) -> &'static str {
+        "no watch of the informer is at a single version now"
     }
 }

@@ -76,6 +76,7 @@ impl Driver {
     }
 
     pub(super) fn start_list(&mut self) {
+        self.set_steady(false);
         self.metrics.increment(ReflectorCounter::Lists);
         self.list_started = Some(Instant::now());
         self.long_list = Some(StallClock::new(Instant::now()));
@@ -215,6 +216,10 @@ impl Driver {
         let now = Instant::now();
         self.long_list = None;
         self.machine.synced(version, now);
+        self.set_steady(!self.machine.is_relist_due());
+        if let Some(shards) = &self.shards {
+            shards.relisted();
+        }
         let took = self.list_started.take().map_or(Duration::ZERO, |started| now.saturating_duration_since(started));
         self.metrics.listed(count, took);
         if took > LONG {

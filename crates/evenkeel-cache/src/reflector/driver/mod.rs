@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use evenkeel_core::shard::ShardSelector;
-use evenkeel_core::{Header, ObjectKey, StreamError};
+use evenkeel_core::{Header, ObjectKey, ResourceVersion, StreamError};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::consistency::ConsistencyCheck;
@@ -54,6 +54,8 @@ pub(super) struct Driver {
     pub(super) limits: ListLimits,
     /// The places of the objects; `None` for all objects.
     pub(super) shards: Option<Arc<Shards>>,
+    /// Called before a watch that continues at a version.
+    pub(super) before_watch: Option<BeforeWatch>,
     /// The shard selector of the list or watch in progress.
     pub(super) request_shards: RequestShards,
     /// The last event of the watch was out of range, so that the sink has not seen its version.
@@ -65,9 +67,24 @@ pub(super) struct Driver {
     pub(super) is_closed: bool,
 }
 
+/// Called before a watch that continues at a version: the owner of the reflector's places may change them now.
+pub(crate) type BeforeWatch = Box<dyn FnMut() -> WatchStart + Send>;
+
+/// Where a watch starts.
+#[derive(Debug)]
+pub(crate) enum WatchStart {
+    /// At the version that the reflector has reached.
+    Here,
+    /// At this earlier version. The sink has reached the other one for some objects, so lists must not be older than that.
+    Earlier { version: ResourceVersion, reached: ResourceVersion },
+    /// Nowhere: the reflector relists.
+    Relist,
+}
+
 /// Why the reflector ends a watch.
 struct WatchAbort {
-    error: ReflectorError,
+    /// `None` if it is requested again with other parameters.
+    error: Option<ReflectorError>,
     /// What that means for the events so far.
     end: WatchEnd<'static>,
 }
@@ -75,11 +92,11 @@ struct WatchAbort {
 impl WatchAbort {
     /// The watch is dead, but its events so far are valid.
     fn dead(error: ReflectorError) -> Self {
-        WatchAbort { error, end: WatchEnd::Dead }
+        WatchAbort { error: Some(error), end: WatchEnd::Dead }
     }
 
     fn unusable(error: ReflectorError) -> Self {
-        WatchAbort { error, end: WatchEnd::Unusable }
+        WatchAbort { error: Some(error), end: WatchEnd::Unusable }
     }
 }
 
@@ -119,8 +136,10 @@ impl Driver {
                 return Poll::Ready(());
             }
             let abort = ready!(self.poll_due(&mut timer, sink, context));
-            let next = self.machine.list_unusable(Instant::now(), (self.random)());
-            self.failed(abort.error, next);
+            if let Some(error) = abort.error {
+                let next = self.machine.list_unusable(Instant::now(), (self.random)());
+                self.failed(error, next);
+            }
             Poll::Ready(())
         })
         .await;
@@ -131,6 +150,7 @@ impl Driver {
         while let Poll::Ready(request) = sink.poll_request(context) {
             match request {
                 SinkRequest::ResyncPeriod(period) => self.machine.set_resync_period(period, Instant::now()),
+                SinkRequest::Rewatch => self.machine.rewatch(Instant::now()),
                 SinkRequest::Stop => {
                     let closed = SinkError::Closed { name: self.name.to_string() };
                     return Poll::Ready(WatchAbort::unusable(ReflectorError::Sink(closed)));
@@ -159,6 +179,7 @@ impl Driver {
                 DueAction::Silent { silence } => {
                     return Poll::Ready(WatchAbort::dead(ReflectorError::Silent { silence }));
                 }
+                DueAction::Rewatch => return Poll::Ready(WatchAbort { error: None, end: WatchEnd::Replaced }),
                 DueAction::Relist => return Poll::Ready(WatchAbort::unusable(ReflectorError::PerhapsDeleted)),
                 DueAction::Stalled { waited, initial_events: true } => {
                     self.stalled("initial list is not complete; still waiting", waited);
@@ -168,7 +189,7 @@ impl Driver {
                 }
                 DueAction::NoBookmark { waited } => {
                     let error = ReflectorError::NoBookmark { waited };
-                    return Poll::Ready(WatchAbort { error, end: WatchEnd::NoBookmark });
+                    return Poll::Ready(WatchAbort { error: Some(error), end: WatchEnd::NoBookmark });
                 }
             }
         }
@@ -207,6 +228,24 @@ impl Driver {
         false
     }
 
+    /// Returns whether an event was applied before by another reflector, whose places this one has taken over.
+    fn is_repeated(&self, object: &Header) -> bool {
+        self.shards.as_ref().is_some_and(|shards| shards.is_repeated(object))
+    }
+
+    /// Records whether the sink has received everything up to the version, and will.
+    fn set_steady(&self, is_steady: bool) {
+        if let Some(shards) = &self.shards {
+            shards.set_steady(is_steady);
+        }
+    }
+
+    /// Makes a relist due because an event was lost.
+    fn relist_later(&mut self) {
+        self.set_steady(false);
+        self.machine.relist_later(Instant::now());
+    }
+
     /// Returns whether a request failed because of its shard selector. The next one has none.
     fn are_shards_refused(&self, error: &SourceError) -> bool {
         let sent = self.request_shards.sent.as_ref();
@@ -221,6 +260,9 @@ impl Driver {
         }
         let version = self.machine.version();
         self.metrics.received(version);
+        if let Some(shards) = &self.shards {
+            shards.reached(version);
+        }
         self.status.change(|report| {
             report.last_received = Some(now);
             report.listed = report.listed.max(self.listed.len());
@@ -252,6 +294,7 @@ impl Driver {
             return;
         }
         if let Recovery::Relist { .. } = next {
+            self.set_steady(false);
             self.metrics.increment(ReflectorCounter::Relists);
         }
         let is_instead = self.machine.is_listing_instead();

@@ -10,7 +10,7 @@ use evenkeel_core::{ResourceVersion, StreamError, Untyped, WatchEvent};
 use tokio::task::yield_now;
 use tokio::time::Instant;
 
-use super::{Driver, Timer, WatchAbort, YIELD_AFTER, key_of};
+use super::{Driver, Timer, WatchAbort, WatchStart, YIELD_AFTER, key_of};
 use crate::delta::Delta;
 use crate::metrics::ReflectorCounter;
 use crate::reflector::consistency;
@@ -19,9 +19,11 @@ use crate::reflector::ingest::Ingested;
 use crate::reflector::initial_list::InitialList;
 use crate::reflector::limits::check_dropped;
 use crate::reflector::machine::{WatchEnd, WatchEndKind};
+use crate::reflector::shards::Shards;
 use crate::reflector::sink::{DeltaSink, SinkError};
 use crate::reflector::status::ReflectorPhase;
 use crate::source::{SourceError, WatchEvents, WatchRequest, is_about_protobuf};
+use crate::{Deleted, Object};
 
 /// The outcome of polling a watch.
 enum PollOutcome {
@@ -47,6 +49,9 @@ impl From<WatchAbort> for WatchOutcome {
 impl Driver {
     /// Watches until the watch ends.
     pub(super) async fn watch(&mut self, mut request: WatchRequest, sink: &mut dyn DeltaSink) {
+        if !request.initial_events && !self.start_watch(&mut request) {
+            return;
+        }
         request.shard_selector = self.select_shards();
         let requested = Instant::now();
         let mut initial = request.initial_events.then(|| InitialList::new(self.check_consistency));
@@ -95,6 +100,23 @@ impl Driver {
         self.ended(outcome);
     }
 
+    /// Has the owner of the places change them, now that no watch is open. Returns whether the watch is requested.
+    fn start_watch(&mut self, request: &mut WatchRequest) -> bool {
+        match self.before_watch.as_mut().map_or(WatchStart::Here, |before_watch| before_watch()) {
+            WatchStart::Here => true,
+            WatchStart::Earlier { version, reached } => {
+                self.machine.rewind(&version, reached);
+                request.resource_version = version.as_str().to_owned();
+                true
+            }
+            WatchStart::Relist => {
+                self.machine.distrust_version();
+                self.machine.restart();
+                false
+            }
+        }
+    }
+
     /// Handles a watch request that failed.
     fn refused(&mut self, error: SourceError, requested: Instant) {
         self.metrics.watched(0, requested.elapsed());
@@ -119,7 +141,11 @@ impl Driver {
         }
         let error = match (outcome, verdict.kind) {
             (WatchOutcome::Failed(error), _) => ReflectorError::Stream(error),
-            (WatchOutcome::Aborted(abort), _) => abort.error,
+            (WatchOutcome::Aborted(WatchAbort { error: Some(error), .. }), _) => error,
+            (WatchOutcome::Aborted(WatchAbort { error: None, .. }), _) => {
+                tracing::trace!(reflector = &*self.name, version = self.machine.version(), "watching other places");
+                return;
+            }
             (WatchOutcome::Closed, WatchEndKind::Short) => ReflectorError::VeryShortWatch,
             (WatchOutcome::Closed, WatchEndKind::Hasty) => ReflectorError::HastyWatch,
             (WatchOutcome::Closed, WatchEndKind::Early) => ReflectorError::EndedBeforeSync,
@@ -246,7 +272,10 @@ impl Driver {
                         self.count_unreadable();
                         return Err(WatchOutcome::Failed(SourceError::Unreadable(error)));
                     }
-                    (None, Some(_)) => self.machine.unreadable(Instant::now()),
+                    (None, Some(_)) => {
+                        self.set_steady(false);
+                        self.machine.unreadable(Instant::now());
+                    }
                     (Some(initial), Some(key)) => {
                         // It may have been damaged on its way.
                         self.machine.unreadable_initial_object();
@@ -281,18 +310,16 @@ impl Driver {
                 return Err(WatchAbort::unusable(other_kind).into());
             }
             self.failed(other_kind, Recovery::Continue);
-            self.machine.relist_later(Instant::now());
+            self.relist_later();
             return Ok(());
         }
         // The version is the server's, whatever a transform leaves of it.
         self.machine.event(object.resource_version(), matches!(delta, Delta::Added(_)));
         if !self.is_in_range(object.header()) {
-            if initial.is_some() {
-                check_dropped(self.request_shards.dropped).map_err(WatchAbort::unusable)?;
-                // A server that does not filter may have many in a row.
-                self.machine.initial_list_grew(Instant::now());
-            }
-            self.has_dropped_last = initial.is_none();
+            return self.out_of_range(object, initial, sink);
+        }
+        if initial.is_none() && self.is_repeated(object.header()) {
+            self.has_dropped_last = true;
             return Ok(());
         }
         let Some(initial) = initial else {
@@ -320,6 +347,36 @@ impl Driver {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Processes an event about an object out of range.
+    fn out_of_range(
+        &mut self,
+        object: &Object,
+        initial: &mut Option<InitialList>,
+        sink: &mut dyn DeltaSink,
+    ) -> Result<(), WatchOutcome> {
+        let may_have_left = self.shards.as_ref().is_some_and(|shards| !shards.key().is_fixed());
+        if let Some(initial) = initial {
+            check_dropped(self.request_shards.dropped).map_err(WatchAbort::unusable)?;
+            // A server that does not filter may have many in a row.
+            self.machine.initial_list_grew(Instant::now());
+            if may_have_left {
+                initial.remove(object.key());
+            }
+            return Ok(());
+        }
+        let has_left = |known: &Object, shards: &Shards| {
+            shards.admits(known.header()) && object.header().version().is_newer_than(&known.header().version())
+        };
+        if may_have_left
+            && let Some(known) = sink.known(object.key())
+            && self.shards.as_ref().is_some_and(|shards| has_left(&known, shards))
+        {
+            self.send(Delta::Deleted(Deleted::Moved { object: known }), sink)?;
+        }
+        self.has_dropped_last = true;
         Ok(())
     }
 

@@ -87,6 +87,8 @@ pub(super) enum DueAction {
     },
     /// Objects were unreadable, and a relist is due.
     Relist,
+    /// The watch is to be requested again.
+    Rewatch,
     /// The request has made no progress for a while: there is no response, or the initial list does not grow.
     Stalled {
         waited: Duration,
@@ -106,6 +108,8 @@ pub(super) struct ReflectorMachine {
     has_version: bool,
     /// The server cannot serve [`version`](Self::version).
     is_version_unavailable: bool,
+    /// The version that lists must not be older than, if it is newer than [`version`](Self::version): the sink has reached it.
+    list_floor: Option<ResourceVersion>,
     /// The version at which a watch has last expired.
     expired: String,
     /// A list at version `0` came in pages, so the server does not serve it from its watch cache.
@@ -120,6 +124,8 @@ pub(super) struct ReflectorMachine {
     liveness: Liveness,
     resync_at: Option<Instant>,
     relist_at: Option<Instant>,
+    /// Since when the watch is to be requested again.
+    rewatch_at: Option<Instant>,
     /// When unreadable objects last caused a relist.
     relisted: Option<Instant>,
     /// The number of consecutive watches that ended within a second.
@@ -191,6 +197,7 @@ impl ReflectorMachine {
             version: String::new(),
             has_version: false,
             is_version_unavailable: false,
+            list_floor: None,
             expired: String::new(),
             pages_cached_lists: false,
             delays: BackoffState::new(settings.backoff),
@@ -202,6 +209,7 @@ impl ReflectorMachine {
             liveness: Liveness::new(settings.silence),
             resync_at: None,
             relist_at: None,
+            rewatch_at: None,
             relisted: None,
             hasty: 0,
             settings,
@@ -263,9 +271,16 @@ impl ReflectorMachine {
             () if self.is_version_unavailable => "",
             () if !self.has_version && self.settings.consistent_restart && !is_planted(Defect::StaleRestart) => "",
             () if !self.has_version => "0",
-            () => &self.version,
+            () => self.oldest_list(),
         };
         self.list_of(version)
+    }
+
+    /// Returns the version that lists must not be older than.
+    fn oldest_list(&self) -> &str {
+        let floor = self.list_floor.as_ref();
+        let floor = floor.filter(|floor| floor.is_newer_than(&ResourceVersion::new(&self.version)));
+        floor.map_or(&*self.version, ResourceVersion::as_str)
     }
 
     fn list_of(&self, version: &str) -> PagedList {
@@ -290,18 +305,29 @@ impl ReflectorMachine {
         let shortest = self.settings.min_watch_timeout.max(MIN_WATCH_TIMEOUT);
         let seconds = shortest.as_secs_f64() * (1.0 + random.clamp(0.0, 1.0));
         let timeout = Duration::from_secs(seconds as u64);
-        let version = if initial_events && self.is_version_unavailable { "" } else { &self.version };
+        if !initial_events {
+            self.rewatch_at = None;
+        }
+        let version = match initial_events {
+            true if self.is_version_unavailable => String::new(),
+            true => self.oldest_list().to_owned(),
+            false => self.version.clone(),
+        };
         self.watch = Some(OpenWatch {
             requested: now,
             timeout,
             last_event: now,
             events: 0,
-            is_leading: initial_events || matches!(version, "" | "0"),
+            is_leading: initial_events || matches!(&*version, "" | "0"),
             stall: Some(StallClock::new(now)),
             initial_events,
         });
-        let resource_version = version.to_owned();
-        ReflectorAction::Watch(WatchRequest { resource_version, timeout, initial_events, shard_selector: None })
+        ReflectorAction::Watch(WatchRequest {
+            resource_version: version,
+            timeout,
+            initial_events,
+            shard_selector: None,
+        })
     }
 
     /// Processes the end of a page with this many objects.
@@ -324,6 +350,7 @@ impl ReflectorMachine {
     pub(super) fn synced(&mut self, version: &ResourceVersion, now: Instant) {
         self.version.clear();
         self.version.push_str(version.as_str());
+        self.list_floor = None;
         self.has_version = true;
         self.is_version_unavailable = false;
         self.stage = ReflectorStage::Watch;
@@ -450,6 +477,23 @@ impl ReflectorMachine {
         self.expired.clone_from(&self.version);
     }
 
+    /// Moves the version back: the next watch starts there. Lists are not older than `floor`.
+    pub(super) fn rewind(&mut self, version: &ResourceVersion, floor: ResourceVersion) {
+        self.version.clear();
+        self.version.push_str(version.as_str());
+        self.list_floor = Some(floor);
+    }
+
+    /// Makes the watch due to be requested again, once the initial list is complete.
+    pub(super) fn rewatch(&mut self, now: Instant) {
+        self.rewatch_at = Some(now);
+    }
+
+    /// Returns whether a relist is due later because objects were unreadable.
+    pub(super) fn is_relist_due(&self) -> bool {
+        self.relist_at.is_some()
+    }
+
     /// Records that the stored objects are not those of the version: the next list is requested without a version.
     pub(super) fn distrust_version(&mut self) {
         self.is_version_unavailable = true;
@@ -520,6 +564,10 @@ impl ReflectorMachine {
         next(after)
     }
 
+    fn may_rewatch(&self) -> bool {
+        self.watch.is_some() && matches!(self.stage, ReflectorStage::Watch)
+    }
+
     /// Returns when something may be due, if nothing happens before.
     pub(super) fn wake_at(&self) -> Option<Instant> {
         let watch = self.watch.as_ref();
@@ -530,13 +578,17 @@ impl ReflectorMachine {
         let is_initial = watch.is_some_and(|watch| watch.initial_events);
         let no_bookmark = stall.filter(|_| is_initial).map(|stall| stall.after(NO_BOOKMARK));
         let relist = self.relist_at.filter(|_| watch.is_some());
-        [overdue, silent, report, no_bookmark, relist, self.resync_at].into_iter().flatten().min()
+        let rewatch = self.rewatch_at.filter(|_| self.may_rewatch());
+        [rewatch, overdue, silent, report, no_bookmark, relist, self.resync_at].into_iter().flatten().min()
     }
 
     /// Returns what is due now. The next resync is one period after [`resynced`](Self::resynced).
     pub(super) fn due(&mut self, now: Instant) -> DueAction {
         if self.resync_at.is_some_and(|at| at <= now) {
             return DueAction::Resync;
+        }
+        if self.rewatch_at.is_some() && self.may_rewatch() {
+            return DueAction::Rewatch;
         }
         let Some(watch) = &mut self.watch else { return DueAction::Nothing };
         if watch.overdue_at().is_some_and(|at| at <= now) {

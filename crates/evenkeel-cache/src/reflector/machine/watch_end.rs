@@ -29,6 +29,8 @@ pub(in super::super) enum WatchEnd<'a> {
     Failed(&'a SourceError),
     /// The server did not close it after its timeout, or it was silent for too long.
     Dead,
+    /// It is requested again with other parameters.
+    Replaced,
     /// A WatchList made no progress for too long.
     NoBookmark,
     /// An event could not be written, or the store may be wrong.
@@ -107,6 +109,7 @@ impl ReflectorMachine {
                 self.liveness.forget();
                 usual(Recovery::Rewatch { after: Duration::ZERO })
             }
+            WatchEnd::Replaced => usual(Recovery::Rewatch { after: Duration::ZERO }),
             WatchEnd::Closed => self.after_close(is_quick, has_events, now, random),
             WatchEnd::Failed(error) if is_connection_lost(error) => self.after_close(is_quick, has_events, now, random),
             WatchEnd::Failed(error) if error.is_expired() && is_planted(Defect::ExpiredEventIgnored) => {
@@ -153,7 +156,7 @@ impl ReflectorMachine {
         let is_over = match ending {
             WatchEnd::Closed | WatchEnd::Dead => true,
             WatchEnd::Failed(error) => is_connection_lost(error),
-            WatchEnd::Refused(_) | WatchEnd::NoBookmark | WatchEnd::Unusable => false,
+            WatchEnd::Refused(_) | WatchEnd::Replaced | WatchEnd::NoBookmark | WatchEnd::Unusable => false,
         };
         if is_over && !is_short {
             self.cycle.early += 1;
@@ -179,7 +182,7 @@ impl ReflectorMachine {
                 }
                 usual(self.list_instead())
             }
-            WatchEnd::Unusable => usual(self.relist(None, now, random)),
+            WatchEnd::Unusable | WatchEnd::Replaced => usual(self.relist(None, now, random)),
             WatchEnd::NoBookmark => usual(self.list_instead()),
             WatchEnd::Closed | WatchEnd::Dead => WatchVerdict { next: self.list_instead(), kind: WatchEndKind::Short },
         }

@@ -8,7 +8,9 @@ use tokio::time::Instant;
 
 use crate::reflector::backoff::Backoff;
 use crate::reflector::error::Recovery;
-use crate::reflector::machine::{PageOutcome, ReflectorAction, ReflectorMachine, ReflectorSettings, WatchEnd};
+use crate::reflector::machine::{
+    DueAction, PageOutcome, ReflectorAction, ReflectorMachine, ReflectorSettings, WatchEnd,
+};
 use crate::source::SourceError;
 
 fn settings() -> ReflectorSettings {
@@ -26,10 +28,16 @@ fn settings() -> ReflectorSettings {
 
 /// Returns a machine that has listed at version 10.
 fn listed(settings: ReflectorSettings, now: Instant) -> ReflectorMachine {
+    let watch_list = settings.watch_list;
     let mut machine = ReflectorMachine::new(settings);
-    assert!(matches!(machine.step(now, 0.0), ReflectorAction::List(_)));
+    let first = machine.step(now, 0.0);
     let version = ResourceVersion::new("10");
-    assert!(matches!(machine.page(version.clone(), String::new(), 1), PageOutcome::Last(last) if last == version));
+    if watch_list {
+        assert!(matches!(first, ReflectorAction::Watch(request) if request.initial_events));
+    } else {
+        assert!(matches!(first, ReflectorAction::List(_)));
+        assert!(matches!(machine.page(version.clone(), String::new(), 1), PageOutcome::Last(last) if last == version));
+    }
     machine.synced(&version, now);
     machine
 }
@@ -239,4 +247,73 @@ fn a_new_round_resets_the_delay_of_short_watches() {
     assert!(matches!(watched(&mut machine, now, WatchEnd::Unusable), Recovery::Relist { .. }));
     relist(&mut machine, &mut now);
     assert_eq!(watched(&mut machine, now, WatchEnd::Closed), at_once);
+}
+
+fn watched_at(machine: &mut ReflectorMachine, now: Instant) -> String {
+    match machine.step(now, 0.0) {
+        ReflectorAction::Watch(request) => request.resource_version,
+        step => panic!("{step:?}"),
+    }
+}
+
+#[test]
+fn shr_053_a_watch_of_more_places_starts_earlier_and_lists_are_not_older_than_what_was_reached() {
+    let now = Instant::now();
+    let version = ResourceVersion::new;
+    for watch_list in [false, true] {
+        let listed = |now| listed(ReflectorSettings { watch_list, ..settings() }, now);
+        let mut machine = listed(now);
+        machine.rewind(&version("7"), version("12"));
+        assert_eq!(watched_at(&mut machine, now), "7");
+        machine.watch_opened(now);
+        machine.event("8", false);
+        let expired = SourceError::from(Status::failure(410, evenkeel_core::Reason::default(), "too old"));
+        machine.watch_ended(WatchEnd::Failed(&expired), now, 0.0);
+        let later = now + Duration::from_secs(60);
+        let requested = match machine.step(later, 0.0) {
+            ReflectorAction::List(request) => request.resource_version,
+            ReflectorAction::Watch(request) => request.resource_version,
+            step => panic!("{step:?}"),
+        };
+        assert_eq!(requested, "12", "a list of version 8 would go back in time");
+        // A version beyond that counts as before.
+        let mut machine = listed(now);
+        machine.rewind(&version("7"), version("12"));
+        watched_at(&mut machine, now);
+        machine.watch_opened(now);
+        machine.event("13", false);
+        machine.watch_ended(WatchEnd::Unusable, now, 0.0);
+        let requested = match machine.step(later, 0.0) {
+            ReflectorAction::List(request) => request.resource_version,
+            ReflectorAction::Watch(request) => request.resource_version,
+            step => panic!("{step:?}"),
+        };
+        assert_eq!(requested, "13");
+    }
+}
+
+#[test]
+fn shr_053_a_watch_is_requested_again_at_once_and_an_initial_list_is_completed_first() {
+    let now = Instant::now();
+    let mut machine = listed(settings(), now);
+    machine.rewatch(now);
+    assert_eq!(machine.due(now), DueAction::Nothing, "no watch is open");
+    machine.rewatch(now);
+    assert_eq!(watched_at(&mut machine, now), "10");
+    // The request that follows has the new places already.
+    assert_eq!(machine.due(now), DueAction::Nothing);
+    machine.watch_opened(now);
+    machine.rewatch(now);
+    assert_eq!((machine.wake_at(), machine.due(now)), (Some(now), DueAction::Rewatch));
+    let verdict = machine.watch_ended(WatchEnd::Replaced, now, 0.0);
+    assert_eq!(verdict.next, Recovery::Rewatch { after: Duration::ZERO });
+    assert_eq!(watched_at(&mut machine, now), "10");
+
+    let mut machine = ReflectorMachine::new(ReflectorSettings { watch_list: true, ..settings() });
+    assert!(matches!(machine.step(now, 0.0), ReflectorAction::Watch(request) if request.initial_events));
+    machine.watch_opened(now);
+    machine.rewatch(now);
+    assert_eq!(machine.due(now), DueAction::Nothing, "the initial list is not complete");
+    machine.synced(&ResourceVersion::new("10"), now);
+    assert_eq!(machine.due(now), DueAction::Rewatch);
 }

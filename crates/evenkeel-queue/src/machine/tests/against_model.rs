@@ -8,11 +8,11 @@ use std::panic::{self, AssertUnwindSafe};
 
 use rapidhash::quality::RandomState;
 
-use super::model::{Choices, End, Model};
+use super::model::{Choices, End, Group, Model};
 use crate::machine::keys::Slot;
 use crate::machine::ready_queue::OrderRules;
 use crate::machine::time::Time;
-use crate::machine::{MachineSettings, OnReadd, QueueMachine, Run, TakeResult};
+use crate::machine::{GroupId, MachineSettings, OnReadd, QueueMachine, Run, SuspendedAdds, TakeResult};
 
 /// The default number of steps; `EVENKEEL_MODEL_STEPS` overrides it.
 const STEPS: u64 = 1_000_000;
@@ -54,6 +54,10 @@ struct Both {
     model: Model,
     hasher: RandomState,
     workers: Vec<Option<Held>>,
+    /// The suspensions, in the order of the model's.
+    suspended: Vec<GroupId>,
+    /// Awaited runs: the group, and the runs that have not ended.
+    awaited: Vec<(GroupId, Vec<u32>)>,
     now: u64,
     keys: u32,
     priorities: i32,
@@ -94,6 +98,8 @@ impl Both {
             model: Model::new(choices),
             hasher,
             workers: (0..rng.usize(1..6)).map(|_| None).collect(),
+            suspended: Vec::new(),
+            awaited: Vec::new(),
             now: some(&mut rng, &[0, 0, 1_000_000, Time::LAST.ticks() / 2]),
             keys,
             priorities: some(&mut rng, &[0, 1, 2, 20]) as i32,
@@ -125,7 +131,13 @@ impl Both {
             50..54 => self.forget(),
             54..75 => self.take(),
             75..96 => self.finish(),
-            96..98 => _ = self.advance(),
+            96 => _ = self.advance(),
+            97 => match self.rng.u8(..6) {
+                0 => self.suspend(),
+                1..4 => self.resume(),
+                4 => self.remove_if(),
+                _ => self.await_runs(),
+            },
             _ if step > STEPS_OF_A_SEED * 8 / 10 && self.rng.u8(..4) == 0 => self.end(),
             _ => {}
         }
@@ -237,6 +249,50 @@ impl Both {
         self.model.forget(key);
     }
 
+    fn group(&mut self) -> Group {
+        let divisor = self.rng.u32(1..5);
+        Group { divisor, remainder: self.rng.u32(..divisor) }
+    }
+
+    fn suspend(&mut self) {
+        let (group, refuses) = (self.group(), self.rng.bool());
+        let adds = if refuses { SuspendedAdds::Refuse } else { SuspendedAdds::Hold };
+        self.suspended.push(self.machine.suspend(adds, Box::new(move |key| group.has(*key))));
+        self.model.suspensions.push((group, refuses));
+    }
+
+    fn resume(&mut self) {
+        if self.suspended.is_empty() {
+            return;
+        }
+        let index = self.rng.usize(..self.suspended.len());
+        let (_, held) = self.machine.resume(self.suspended.swap_remove(index));
+        assert_eq!(held.len(), self.model.held(), "keys that are set aside");
+        self.machine.resume_held(&held);
+        self.model.resume(index);
+    }
+
+    fn remove_if(&mut self) {
+        let group = self.group();
+        let pages = (0..).map_while(|page| self.machine.remove_page(page, &|key| group.has(*key)));
+        let removed: usize = pages.map(|keys| keys.len()).sum();
+        assert_eq!(removed, self.model.remove_if(group, self.keys), "removed keys");
+        // The wheel may look again for keys that are not there.
+        self.is_inexact = true;
+    }
+
+    fn await_runs(&mut self) {
+        let group = self.group();
+        let (id, count) = self.machine.await_runs(&|key| group.has(*key));
+        assert_eq!(count, self.model.runs_of(group), "runs in flight");
+        let keys: Vec<u32> = self.workers.iter().flatten().map(|held| held.key).filter(|key| group.has(*key)).collect();
+        self.awaited.push((id, keys));
+        if self.awaited.len() > 4 {
+            let (id, _) = self.awaited.swap_remove(0);
+            self.machine.forget_runs(id);
+        }
+    }
+
     fn take(&mut self) {
         let Some(at) = self.workers.iter().position(Option::is_none) else { return };
         for _ in 0..100 {
@@ -322,6 +378,10 @@ impl Both {
         let now = self.untimed();
         let (took, _) = self.machine.finish(held.slot, held.run, now);
         let expected = self.model.finish(held.key, self.now);
+        for (group, keys) in &mut self.awaited {
+            keys.retain(|key| *key != held.key);
+            assert_eq!(self.machine.awaited_runs(*group), keys.len(), "awaited runs");
+        }
         if !self.is_frugal {
             assert_eq!(took, Time::span(expected), "how long it took");
         }
@@ -352,6 +412,7 @@ impl Both {
         assert_eq!(machine.depth(), model.depth(), "depth");
         assert_eq!(machine.waiting(), model.waiting(), "waiting");
         assert_eq!(machine.processing(), model.processing(), "processing");
+        assert_eq!(machine.held(), model.held(), "held");
         assert_eq!(machine.failing(), model.failing(), "failing");
         assert_eq!(machine.adds(), model.adds, "adds");
         assert_eq!(machine.retries(), model.retries, "retries");

@@ -52,6 +52,19 @@ pub(super) enum End {
     ShutDown,
 }
 
+/// The keys with this remainder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Group {
+    pub(super) divisor: u32,
+    pub(super) remainder: u32,
+}
+
+impl Group {
+    pub(super) fn has(self, key: u32) -> bool {
+        key % self.divisor == self.remainder
+    }
+}
+
 /// The expected hand-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Given {
@@ -87,6 +100,10 @@ pub(super) struct Model {
     backoffs: BTreeMap<u32, Backoff>,
     /// Idle keys and when their failures expire, in that order.
     idle: Vec<(u32, u64)>,
+    /// Suspensions: a group of keys, and whether adds are refused.
+    pub(super) suspensions: Vec<(Group, bool)>,
+    /// Suspended keys that were ready, in the order in which they were set aside: key, priority, since when.
+    held: Vec<(u32, i32, u64)>,
     pub(super) adds: u64,
     pub(super) retries: u64,
 }
@@ -110,6 +127,8 @@ impl Model {
             failures: BTreeMap::new(),
             backoffs: BTreeMap::new(),
             idle: Vec::new(),
+            suspensions: Vec::new(),
+            held: Vec::new(),
             adds: 0,
             retries: 0,
         }
@@ -181,11 +200,68 @@ impl Model {
     }
 
     fn is_dirty(&self, key: u32) -> bool {
-        self.priorities.contains_key(&key) || self.again.contains_key(&key)
+        let is_held = self.held.iter().any(|(held, ..)| *held == key);
+        self.priorities.contains_key(&key) || self.again.contains_key(&key) || is_held
+    }
+
+    fn held_priority(&mut self, key: u32) -> Option<&mut i32> {
+        self.held.iter_mut().find(|(held, ..)| *held == key).map(|(_, priority, _)| priority)
+    }
+
+    pub(super) fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    fn is_suspended(&self, key: u32) -> bool {
+        self.suspensions.iter().any(|(group, _)| group.has(key))
+    }
+
+    pub(super) fn accepts(&self, key: u32) -> bool {
+        self.end == End::None && !self.suspensions.iter().any(|(group, refuses)| *refuses && group.has(key))
+    }
+
+    pub(super) fn resume(&mut self, index: usize) {
+        self.suspensions.swap_remove(index);
+        for (key, priority, since) in std::mem::take(&mut self.held) {
+            if self.is_suspended(key) {
+                self.held.push((key, priority, since));
+            } else if self.end == End::None {
+                self.push(key, priority, since);
+            } else if !self.is_waiting(key) {
+                self.failures.remove(&key);
+                self.backoffs.remove(&key);
+            }
+        }
+    }
+
+    /// Removes the keys of a group. Returns how many there were.
+    pub(super) fn remove_if(&mut self, group: Group, keys: u32) -> usize {
+        let mut count = 0;
+        for key in (0..keys).filter(|key| group.has(*key)) {
+            let is_dirty = self.is_dirty(key);
+            let is_idle = self.idle.iter().any(|(idle, _)| *idle == key);
+            count += usize::from(is_dirty || is_idle || self.is_waiting(key) || self.runs.contains_key(&key));
+            if self.is_waiting(key) {
+                self.stop_waiting(key);
+            }
+            if self.priorities.contains_key(&key) {
+                self.pull(key);
+            }
+            self.held.retain(|(held, ..)| *held != key);
+            self.again.remove(&key);
+            self.retries_due.remove(&key);
+            self.dated.remove(&key);
+            self.forget(key);
+        }
+        count
+    }
+
+    pub(super) fn runs_of(&self, group: Group) -> usize {
+        self.runs.keys().filter(|key| group.has(**key)).count()
     }
 
     pub(super) fn add(&mut self, key: u32, priority: i32, now: u64) {
-        if self.end != End::None {
+        if !self.accepts(key) {
             return;
         }
         if self.is_dirty(key) {
@@ -204,7 +280,7 @@ impl Model {
     }
 
     pub(super) fn add_at(&mut self, key: u32, priority: i32, time: u64, backoff: bool, now: u64) {
-        if self.end != End::None {
+        if !self.accepts(key) {
             return;
         }
         self.retries += 1;
@@ -253,10 +329,11 @@ impl Model {
 
     /// Sets the priority of a delayed key. If it is ready too, it has one priority, the highest.
     fn share_priority(&mut self, key: u32, priority: i32, now: u64) {
-        if self.priorities.contains_key(&key) {
+        let is_held = self.held_priority(key).is_some();
+        if self.priorities.contains_key(&key) || is_held {
             self.add_again(key, priority, now);
         }
-        let ready = self.priorities.get(&key).copied();
+        let ready = self.priorities.get(&key).copied().or(self.held_priority(key).copied());
         if let Some(wait) = self.waiting.get_mut(&key) {
             wait.priority = ready.unwrap_or(wait.priority.max(priority));
         }
@@ -326,6 +403,8 @@ impl Model {
         if let Some((_, had)) = self.again.get_mut(&key) {
             self.retries_due.remove(&key);
             *had = priority.max(*had);
+        } else if let Some(had) = self.held_priority(key) {
+            *had = priority.max(*had);
         } else if self.priorities[&key] < priority {
             let (_, since) = self.pull(key);
             self.push(key, priority, if self.dated.contains(&key) { since } else { now });
@@ -385,6 +464,17 @@ impl Model {
     }
 
     pub(super) fn take(&mut self, now: u64) -> Option<Given> {
+        loop {
+            let (key, priority, since) = self.take_front(now)?;
+            if !self.is_suspended(key) {
+                return Some(self.begin(key, priority, since, now));
+            }
+            self.held.push((key, priority, since));
+        }
+    }
+
+    /// Takes the next key out of the order.
+    fn take_front(&mut self, now: u64) -> Option<(u32, i32, u64)> {
         let fronts = self.fronts();
         let worth = |(priority, front): &(i32, Queued)| {
             let gained = self.choices.ageing.map_or(0, |step| now.saturating_sub(front.since) / step);
@@ -408,7 +498,6 @@ impl Model {
         }
         let key = chosen.1.key;
         let (priority, since) = self.pull(key);
-        self.dated.remove(&key);
         // The tenant has had its turn.
         let tenant = self.tenant(key);
         let turns = self.turns.get_mut(&priority).expect("there are turns");
@@ -416,6 +505,11 @@ impl Model {
             let tenant = turns.remove(at);
             turns.push(tenant);
         }
+        Some((key, priority, since))
+    }
+
+    fn begin(&mut self, key: u32, priority: i32, since: u64, now: u64) -> Given {
+        self.dated.remove(&key);
         let is_early = match self.backoffs.get(&key) {
             None => false,
             Some(Backoff::Cut) => true,
@@ -427,7 +521,7 @@ impl Model {
             self.backoffs.remove(&key);
         }
         self.runs.insert(key, Run { begun: now, is_early });
-        Some(Given { key, priority, failures: self.failures(key), waited: now.saturating_sub(since) })
+        Given { key, priority, failures: self.failures(key), waited: now.saturating_sub(since) }
     }
 
     /// A failure counts unless the backoff of the last one has not ended; if that was cut short, unless the run
