@@ -71,6 +71,7 @@ pub mod manager;
 pub mod manifests;
 #[cfg_attr(not(feature = "internals"), allow(unreachable_pub))]
 mod panic_guard;
+pub mod ring;
 mod secure;
 #[cfg_attr(not(feature = "internals"), allow(unreachable_pub))]
 mod serve;
