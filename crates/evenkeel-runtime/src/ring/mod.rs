@@ -8,3 +8,6 @@ mod plan;
 mod planted;
 mod settings;
 mod table;
+
+#[cfg(test)]
+mod tests;

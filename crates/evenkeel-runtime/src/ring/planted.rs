@@ -31,12 +31,6 @@ pub(crate) enum RingDefect {
     LongGrace,
     /// SHR-055: a slice that moves counts at its source.
     CountsAtSource,
-    /// SHR-018: a fence that meets no Lease is sent again for ever.
-    MissingFencedAgain,
-    /// SHR-018: an owner without a Lease is waited for.
-    AbsentAwaited,
-    /// SHR-018: the table is not read again while a slice is not held.
-    NoReread,
     /// SHR-020: counts go on over a gap in the assigner's own requests.
     CountsOverGap,
 }

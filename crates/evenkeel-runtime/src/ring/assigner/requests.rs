@@ -73,15 +73,12 @@ impl AssignerMachine {
             return Some(AssignerOperation::List);
         }
         let is_unsettled = self.table().is_some_and(|table| !table.iter().all(|(_, state)| state.is_held()));
-        let is_due = is_unsettled
-            && now >= self.table_read_at + self.lease_duration
-            && !is_planted(RingDefect::NoReread);
+        let is_due = is_unsettled && now >= self.table_read_at + self.lease_duration;
         if (self.needs_table || is_due || self.unreadable.is_some()) && now >= self.table_after && !self.is_table_pending() {
             return Some(AssignerOperation::ReadTable);
         }
         let due = self.members.iter().find(|(name, observed)| {
-            let is_skipped = is_planted(RingDefect::AbsentAwaited) && matches!(observed.lease, ObservedLease::Unread);
-            observed.read_at.is_some_and(|at| now >= at) && !is_skipped && !self.is_member_pending(name)
+            observed.read_at.is_some_and(|at| now >= at) && !self.is_member_pending(name)
         });
         due.map(|(name, _)| AssignerOperation::ReadMember(name.clone()))
     }
@@ -135,14 +132,14 @@ impl AssignerMachine {
         }
         match table {
             Some(table) => self.observe_table(now, table),
-            // An older list than the newest table tells nothing about it.
-            None if version > self.table_floor => {
+            None if version >= self.table_floor => {
                 self.table_is_missing();
                 self.needs_list = false;
                 self.table_floor = version;
                 self.creatable_at = Some(version);
             }
-            None => {}
+            // The list is older than what is known of the table.
+            None => self.needs_list = self.table.is_none(),
         }
         self.is_term_settled = true;
         self.read_unknown_owners(now);
@@ -219,7 +216,6 @@ impl AssignerMachine {
             (AssignerResponse::Written { version }, Some(lease)) => {
                 observed.observe(now, version, MemberLease { fenced: Some(cause), ..lease });
             }
-            (AssignerResponse::Missing, _) if is_planted(RingDefect::MissingFencedAgain) => {}
             (AssignerResponse::Missing, _) => observed.deleted(now),
             _ => observed.read_at = Some(now),
         }

@@ -1,9 +1,8 @@
 //! A process of the simulation: a member, and an assigner if it is a candidate.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use evenkeel_core::shard::ShardRange;
+use evenkeel_core::shard::ShardRanges;
 
 use super::{Micros, World};
 use crate::ring::assigner::AssignerMachine;
@@ -21,21 +20,20 @@ pub(super) struct Process {
     pub(super) cut_until: Micros,
     pub(super) deaf_until: Micros,
     pub(super) paused_until: Micros,
+    pub(super) dragged_until: Micros,
     pub(super) is_stuck: bool,
     pub(super) member: MemberMachine,
     pub(super) assigner: Option<AssignerMachine>,
     /// The term in which this process is the assigner.
     pub(super) elected: Option<u64>,
     /// Ranges whose work has started and not ended, as the process itself knows: what no release may leave out.
-    pub(super) working: Vec<ShardRange>,
+    pub(super) working: ShardRanges,
     pub(super) wake: u64,
     /// When its watch delivers the next event, at the earliest; and whether it has missed some.
     pub(super) delivered_until: Micros,
     pub(super) has_missed: bool,
     /// When the restart of its watch is scheduled.
     pub(super) relists_at: Option<Micros>,
-    /// The caches cover what the table said at these times.
-    pub(super) covering: VecDeque<Micros>,
 }
 
 impl Process {
@@ -49,16 +47,16 @@ impl Process {
             cut_until: 0,
             deaf_until: 0,
             paused_until: 0,
+            dragged_until: 0,
             is_stuck: false,
             member: MemberMachine::new(member_name(number, 0), settings, String::new(), Duration::ZERO),
             assigner: is_candidate.then(|| AssignerMachine::new(settings, Duration::ZERO)),
             elected: None,
-            working: Vec::new(),
+            working: ShardRanges::empty(),
             wake: 0,
             delivered_until: 0,
             has_missed: false,
             relists_at: None,
-            covering: VecDeque::new(),
         }
     }
 
@@ -68,8 +66,7 @@ impl Process {
         self.alive = true;
         self.is_stuck = false;
         self.elected = None;
-        self.working.clear();
-        self.covering.clear();
+        self.working = ShardRanges::empty();
         let name = match is_planted(RingDefect::ReusedName) {
             true => member_name(self.number, 0),
             false => member_name(self.number, self.life),
@@ -115,25 +112,27 @@ impl World {
         if !self.acts(who) {
             return;
         }
+        if let Some(line) = self.overlap(who) {
+            self.verdict.overlaps += 1;
+            return self.fail(line);
+        }
+        self.check_epochs(who);
+    }
+
+    /// Returns the range that this process and another one act on.
+    fn overlap(&self, who: usize) -> Option<String> {
         let mine = &self.processes[who].member;
-        for other in (0..self.processes.len()).filter(|other| *other != who) {
-            if !self.acts(other) {
-                continue;
-            }
+        for other in (0..self.processes.len()).filter(|other| *other != who && self.acts(*other)) {
             let theirs = &self.processes[other].member;
-            let mut theirs_iter = theirs.holdings().peekable();
+            let mut ahead = theirs.holdings().peekable();
             for held in mine.holdings() {
-                while theirs_iter.next_if(|their| their.range.end() <= u128::from(held.range.start())).is_some() {}
-                if let Some(their) = theirs_iter.peek()
-                    && let Some(both) = their.range.intersection(held.range)
-                {
-                    let line = format!("I1 {} and {} act on {both}", mine.name(), theirs.name());
-                    self.verdict.overlaps += 1;
-                    return self.fail(line);
+                while ahead.next_if(|their| their.range.end() <= u128::from(held.range.start())).is_some() {}
+                if let Some(both) = ahead.peek().and_then(|their| their.range.intersection(held.range)) {
+                    return Some(format!("I1 {} and {} act on {both}", mine.name(), theirs.name()));
                 }
             }
         }
-        self.check_epochs(who);
+        None
     }
 
     fn check_epochs(&mut self, who: usize) {
@@ -160,9 +159,9 @@ impl World {
             let state = table.state(table.index_of(held.range.start()));
             state.owner().map_or(*state != crate::ring::table::SliceState::Unknown, |owner| owner != member.name())
         };
-        if let Some(held) = member.holdings().find(is_foreign) {
-            let line = format!("I4 {} holds {} against its table", member.name(), held.range);
-            self.fail(line);
+        let found = member.holdings().find(is_foreign).map(|held| held.range);
+        if let Some(range) = found {
+            self.fail(format!("I4 process {who} holds {range} against its table"));
         }
     }
 }

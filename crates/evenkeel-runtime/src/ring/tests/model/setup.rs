@@ -23,6 +23,8 @@ pub(super) struct Setup {
     pub(super) calm: Micros,
     pub(super) faults: Vec<(Micros, Fault)>,
     pub(super) rates: Vec<f64>,
+    /// Nothing happens that a member may be fenced for.
+    pub(super) fences_are_wrong: bool,
     /// Preconditions that the store ignores.
     pub(super) ignores: Ignored,
 }
@@ -49,6 +51,8 @@ pub(super) enum Fault {
     WallJump(usize, i64),
     Outage(Micros),
     WriteOutage(Micros),
+    /// Responses to the process are late, and then it is cut off.
+    Drag(usize),
     /// The drains of the process do not end.
     Stuck(usize),
     /// The table watch of the process delivers nothing for a while.
@@ -60,10 +64,10 @@ pub(super) enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Stormy,
-    /// An outage of writes while reads are served, and nothing else.
-    WriteOutage,
-    /// Members without a Lease: deletions of member Leases and of the table.
-    Deletions,
+    /// An outage, of writes or of all requests, and nothing else: no member may be fenced for it.
+    Outage,
+    /// Late responses, and cuts after them.
+    Drags,
     /// Stuck and paused members, moves, and evictions.
     Evictions,
 }
@@ -81,7 +85,7 @@ impl Setup {
         if is_planted(RingDefect::LongGrace) {
             settings.grace = Duration::from_secs(8);
         }
-        let storm = 60 * SECOND;
+        let storm = 80 * SECOND;
         // Within the ratio of lease duration to renew deadline plus grace. The slowest runs at 1.
         let mut rates: Vec<f64> = (0..processes).map(|_| 1.0 + rng.f64() * 0.24).collect();
         if rng.bool() {
@@ -101,12 +105,14 @@ impl Setup {
             calm: (3 * 15 + 12 + 10 + 1) * SECOND,
             faults: Vec::new(),
             rates,
+            fences_are_wrong: false,
             ignores: Ignored::Nothing,
             settings,
         };
-        if kind != Kind::Stormy && kind != Kind::Evictions {
+        if matches!(kind, Kind::Outage | Kind::Drags) {
             (setup.loss, setup.slow, setup.very_slow) = (0.0, 0.0, 0.0);
         }
+        setup.fences_are_wrong = kind == Kind::Outage;
         setup.faults = setup.draw_faults(&mut rng, kind);
         setup
     }
@@ -114,27 +120,23 @@ impl Setup {
     fn draw_faults(&self, rng: &mut Rng, kind: Kind) -> Vec<(Micros, Fault)> {
         let mut faults = Vec::new();
         let times = |rng: &mut Rng, most: usize| -> Vec<Micros> {
-            (0..rng.usize(0..=most)).map(|_| rng.u64(18 * SECOND..self.storm)).collect()
+            (0..rng.usize(0..=most)).map(|_| rng.u64(16 * SECOND..self.storm)).collect()
         };
         let who = |rng: &mut Rng| rng.usize(0..self.processes);
-        for _ in 0..rng.usize(1..=3) {
-            faults.push((rng.u64(0..self.storm), Fault::Elect));
+        if kind != Kind::Outage {
+            for _ in 0..rng.usize(1..=3) {
+                faults.push((rng.u64(0..self.storm), Fault::Elect));
+            }
         }
         match kind {
             Kind::Stormy => {}
-            Kind::WriteOutage => {
-                let from = rng.u64(22 * SECOND..28 * SECOND);
-                faults.push((from, Fault::WriteOutage(rng.u64(20 * SECOND..30 * SECOND))));
+            Kind::Outage => {
+                let (from, time) = (rng.u64(22 * SECOND..28 * SECOND), rng.u64(20 * SECOND..40 * SECOND));
+                faults.push((from, if rng.bool() { Fault::WriteOutage(time) } else { Fault::Outage(time) }));
                 return faults;
             }
-            Kind::Deletions => {
-                for _ in 0..rng.usize(1..=3) {
-                    faults.push((rng.u64(20 * SECOND..self.storm), Fault::DeleteMember(who(rng))));
-                    faults.push((rng.u64(20 * SECOND..self.storm), Fault::Crash(who(rng), 3 * SECOND)));
-                }
-                for at in times(rng, 2) {
-                    faults.push((at, Fault::DeleteTable));
-                }
+            Kind::Drags => {
+                faults.push((rng.u64(20 * SECOND..30 * SECOND), Fault::Drag(who(rng))));
                 return faults;
             }
             Kind::Evictions => {
@@ -153,11 +155,14 @@ impl Setup {
         for at in times(rng, 2) {
             faults.push((at, Fault::Pause(who(rng), rng.u64(SECOND..30 * SECOND))));
         }
-        for at in times(rng, 3) {
-            faults.push((at, Fault::Crash(who(rng), rng.u64(0..20 * SECOND))));
+        for at in times(rng, 6) {
+            faults.push((at, Fault::Crash(who(rng), rng.u64(0..10 * SECOND))));
         }
-        for at in times(rng, 2) {
+        for at in times(rng, 15) {
             faults.push((at, Fault::Leave(who(rng))));
+        }
+        if rng.u8(0..3) == 0 {
+            faults.push((rng.u64(20 * SECOND..60 * SECOND), Fault::Drag(who(rng))));
         }
         for at in times(rng, 1) {
             faults.push((at, Fault::DeleteTable));

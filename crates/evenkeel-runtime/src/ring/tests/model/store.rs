@@ -29,7 +29,7 @@ pub(super) struct Store {
     pub(super) now: StoredLeases,
     pub(super) version: u64,
     /// The highest revision of a confirmed table.
-    highest: u64,
+    pub(super) highest: u64,
     pub(super) table_writes: u64,
     /// Broken invariants of tables.
     pub(super) wrong: Option<String>,
