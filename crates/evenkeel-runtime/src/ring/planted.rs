@@ -27,6 +27,7 @@ pub(crate) enum RingDefect {
     RebuildNow,
     /// SHR-025: a deleted Lease counts as out at once.
     DeletedNow,
+    #[cfg(test)]
     /// SHR-069: the grace exceeds the room between renew deadline and lease duration.
     LongGrace,
     /// SHR-055: a slice that moves counts at its source.

@@ -209,11 +209,6 @@ impl AssignerMachine {
         self.table.as_ref().map(|observed| &observed.table)
     }
 
-    /// Returns why the table cannot be read, if it cannot.
-    pub(crate) fn unreadable(&self) -> Option<&TableError> {
-        self.unreadable.as_ref()
-    }
-
     pub(crate) fn report(&self) -> &PlanReport {
         &self.report
     }
@@ -283,14 +278,18 @@ impl AssignerMachine {
         }
     }
 
-    /// Takes the names of a relist, which may be of an old state: a member that is missing from it is read.
-    pub(crate) fn observe_relist(&mut self, now: Duration, names: &[MemberName]) {
+    /// Notes that a relist, which may be of an old state, does not have a member's Lease: it is read.
+    pub(crate) fn observe_missing_member(&mut self, now: Duration, name: &MemberName) {
         self.note_read(now);
-        for (name, observed) in &mut self.members {
-            if observed.lease().is_some() && !names.contains(name) {
-                observed.read_at.get_or_insert(now);
-            }
+        if let Some(observed) = self.members.get_mut(name).filter(|observed| observed.lease().is_some()) {
+            observed.read_at.get_or_insert(now);
         }
+    }
+
+    /// Notes that a relist, which may be of an old state, does not have the table: it is read.
+    pub(crate) fn observe_missing_table(&mut self, now: Duration) {
+        self.note_read(now);
+        self.needs_table = true;
     }
 
     /// Takes a table from a watch or a read.

@@ -91,10 +91,15 @@ impl AssignerMachine {
         }
     }
 
-    /// Takes the response to a request. Responses to abandoned requests are ignored.
-    pub(crate) fn respond(&mut self, now: Duration, id: u64, response: AssignerResponse) {
+    /// Takes the response to a request. Responses to abandoned requests are ignored. Returns the cause of a fence that succeeded.
+    pub(crate) fn respond(&mut self, now: Duration, id: u64, response: AssignerResponse) -> Option<FenceCause> {
         self.abandon_late_requests(now);
+        let fence = match (&response, self.pending.get(&id)) {
+            (AssignerResponse::Written { .. }, Some(PendingRequest { kind: RequestKind::Fence(_, cause), .. })) => Some(*cause),
+            _ => None,
+        };
         self.resolve(now, id, response);
+        fence
     }
 
     fn resolve(&mut self, now: Duration, id: u64, response: AssignerResponse) {

@@ -28,8 +28,7 @@ pub(crate) struct MemberLease {
 
 /// Why the assigner fenced a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum FenceCause {
+pub(crate) enum FenceCause {
     /// The Lease was not renewed for the lease duration.
     Expired,
     /// The member renews its Lease, and did not release a slice in time.
@@ -110,15 +109,15 @@ pub struct SliceLoad {
 
 /// The highest resource versions that a member wrote in a range before it released it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WrittenVersions {
+pub(crate) struct WrittenVersions {
     /// The released range.
     #[serde(with = "range")]
-    pub range: ShardRange,
+    pub(crate) range: ShardRange,
     /// By resource, such as `pods` or `deployments.apps`.
-    pub versions: BTreeMap<String, u64>,
+    pub(crate) versions: BTreeMap<String, u64>,
     /// Writes were sent whose outcome is unknown, or reconciles were dropped.
     #[serde(default)]
-    pub loose: bool,
+    pub(crate) loose: bool,
 }
 
 impl MemberRecord {

@@ -173,7 +173,7 @@ fn shm_011_validity_from_the_response_and_stored_times_are_found() {
 
 #[test]
 fn shm_012_giving_away_without_a_fence_or_its_precondition_is_found() {
-    finds_planted(RingDefect::NoFence, Kind::Stormy, 125);
+    finds_planted(RingDefect::NoFence, Kind::Stormy, 25);
     finds(None, Kind::Stormy, Ignored::FenceVersions, OVERLAP, 50);
 }
 
@@ -191,7 +191,7 @@ fn shm_014_early_releases_and_evictions_without_a_wait_are_found() {
 
 #[test]
 fn shm_015_lives_after_a_fence_and_reused_names_are_found() {
-    finds_planted(RingDefect::Recreate, Kind::Stormy, 50);
+    finds_planted(RingDefect::Recreate, Kind::Stormy, 25);
     finds_planted(RingDefect::ReusedName, Kind::Stormy, 50);
 }
 

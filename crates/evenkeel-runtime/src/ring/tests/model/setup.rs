@@ -158,7 +158,7 @@ impl Setup {
         for at in times(rng, 6) {
             faults.push((at, Fault::Crash(who(rng), rng.u64(0..10 * SECOND))));
         }
-        for at in times(rng, 15) {
+        for at in times(rng, 18) {
             faults.push((at, Fault::Leave(who(rng))));
         }
         if rng.u8(0..3) == 0 {

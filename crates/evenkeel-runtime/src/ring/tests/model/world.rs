@@ -671,8 +671,13 @@ impl World {
             for (name, (version, lease)) in &state.members {
                 assigner.observe_member(local, name, *version, lease.clone());
             }
-            let names: Vec<MemberName> = state.members.keys().cloned().collect();
-            assigner.observe_relist(local, &names);
+            let known: Vec<MemberName> = assigner.live_members().map(|(name, _)| name.clone()).collect();
+            for name in known.iter().filter(|name| !state.members.contains_key(*name)) {
+                assigner.observe_missing_member(local, name);
+            }
+            if state.table.is_none() {
+                assigner.observe_missing_table(local);
+            }
         }
         match state.table {
             Some((version, table)) => self.deliver(who, Change::Table(version, table)),
