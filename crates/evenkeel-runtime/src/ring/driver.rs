@@ -194,7 +194,8 @@ impl<'r> Life<'r> {
         let now = Instant::now();
         let member = member.map(|at| now + at.saturating_sub(self.shared.clock.now()));
         let monotonic = self.monotonic();
-        let assigner = assigner.into_iter().chain([self.rule.read_at()]).map(|at| now + at.saturating_sub(monotonic)).min();
+        let election = self.candidacy.is_none().then(|| self.rule.read_at());
+        let assigner = assigner.into_iter().chain(election).map(|at| now + at.saturating_sub(monotonic)).min();
         let drain = self.drains.values().filter(|drain| !drain.is_closed).map(|drain| drain.deadline).min();
         let far = now + self.settings.lease_duration;
         [member, assigner, drain, self.leave_by].into_iter().flatten().fold(far, Instant::min)

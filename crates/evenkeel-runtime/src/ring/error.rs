@@ -13,7 +13,9 @@ pub enum RingError {
     #[error(transparent)]
     Config(#[from] RingConfigError),
     /// The members of the ring have other settings. Settings in this list must be equal: the field, the hash, the lease duration.
-    #[error("ring {ring} has the settings {theirs:?}, and this process has {ours:?}: change them, or use another ring name")]
+    #[error(
+        "ring {ring} has the settings {theirs:?}, and this process has {ours:?}: change them, or use another ring name"
+    )]
     Refused {
         /// The name of the ring.
         ring: String,

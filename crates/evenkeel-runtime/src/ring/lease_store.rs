@@ -99,7 +99,8 @@ impl LeaseStore {
                 Ok(RingLease::Table((version, text.and_then(|text| SliceTable::decode(text).map(Arc::new)))))
             }
             Some("member") => {
-                let name = lease.metadata.name.as_deref().and_then(|name| name.strip_prefix(&*self.ring)?.strip_prefix('-'));
+                let name =
+                    lease.metadata.name.as_deref().and_then(|name| name.strip_prefix(&*self.ring)?.strip_prefix('-'));
                 let record = annotation(MEMBER).and_then(|text| MemberRecord::decode(text).ok()).unwrap_or_default();
                 let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
                 let member = MemberLease {
@@ -190,7 +191,8 @@ impl LeaseStore {
             }
             AssignerOperation::Nudge(name, version) => {
                 let look = wall_micros().to_string();
-                let patch = json!({"metadata": {"resourceVersion": version.to_string(), "annotations": { LOOK: look }}});
+                let patch =
+                    json!({"metadata": {"resourceVersion": version.to_string(), "annotations": { LOOK: look }}});
                 return written(self.api.patch(&self.member_name(&name), &Patch::merge(&patch)).await);
             }
             AssignerOperation::Remove(name, version) => {
@@ -212,7 +214,9 @@ impl LeaseStore {
 
     fn table_lease(&self, table: &SliceTable, version: Option<u64>) -> Result<Lease, AssignerResponse> {
         match table.encode() {
-            Ok(text) => Ok(Lease { metadata: self.metadata(self.table_name(), "table", (TABLE, text), version), spec: None }),
+            Ok(text) => {
+                Ok(Lease { metadata: self.metadata(self.table_name(), "table", (TABLE, text), version), spec: None })
+            }
             Err(error) => {
                 tracing::error!(ring = %self.ring, %error, "the table cannot be written");
                 Err(AssignerResponse::Failed)

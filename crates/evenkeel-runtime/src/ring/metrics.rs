@@ -21,9 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use ::metrics::{
-    SharedString, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
-};
+use ::metrics::{SharedString, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use evenkeel_core::shard::{PLACES, ShardRanges};
 
 use super::assigner::AssignerMachine;

@@ -270,8 +270,7 @@ impl Ring {
         let mut shutdown = pin!(async {
             shutdown.await;
         });
-        let (mut metrics, mut undrained, mut was_shut_down) =
-            (Metrics::new(&self.name), Undrained::default(), false);
+        let (mut metrics, mut undrained, mut was_shut_down) = (Metrics::new(&self.name), Undrained::default(), false);
         let mut losses: VecDeque<Instant> = VecDeque::new();
         loop {
             let name = self.member_name();

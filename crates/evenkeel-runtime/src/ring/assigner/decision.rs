@@ -79,9 +79,8 @@ impl AssignerMachine {
         let (table, duration) = (self.table.as_ref(), self.lease_duration);
         self.members.retain(|name, observed| {
             let is_absent = matches!(observed.lease, ObservedLease::Absent);
-            let is_named = table.is_none_or(|observed| {
-                observed.table.members.contains(name) || observed.table.is_involved(name)
-            });
+            let is_named =
+                table.is_none_or(|observed| observed.table.members.contains(name) || observed.table.is_involved(name));
             is_named || !is_absent || !observed.is_out(now, duration)
         });
     }
@@ -108,7 +107,8 @@ impl AssignerMachine {
         if let (None, Some(listed)) = (&self.table, self.creatable_at) {
             self.creatable_at = None;
             self.table_written_at = Some(now);
-            let members: Vec<MemberName> = self.live_members().map(|(name, _)| name.clone()).take(MAX_MEMBERS).collect();
+            let members: Vec<MemberName> =
+                self.live_members().map(|(name, _)| name.clone()).take(MAX_MEMBERS).collect();
             let count = self.slices_per_member * members.len().max(1);
             let table = SliceTable::unknown(listed, term, Arc::clone(&self.terms), members, count);
             return Some(AssignerOperation::CreateTable(table));
@@ -193,7 +193,11 @@ impl AssignerMachine {
                 SliceState::Moving { from, epoch, since, to } => {
                     let to = to.filter(|target| self.may_gain(target));
                     let is_released = self.is_out(&from, now) || self.has_released(&from, since, range);
-                    let owner_stays = self.members.get(&from).and_then(MemberObservation::live).is_some_and(|lease| !lease.record.leaving);
+                    let owner_stays = self
+                        .members
+                        .get(&from)
+                        .and_then(MemberObservation::live)
+                        .is_some_and(|lease| !lease.record.leaving);
                     match to {
                         Some(owner) if is_released => SliceState::Held { owner, epoch: revision, next: None },
                         None if is_released => SliceState::Free,
@@ -230,7 +234,11 @@ impl AssignerMachine {
         };
         next.members.retain(stays);
         for (name, lease) in self.live_members() {
-            if next.members.len() < MAX_MEMBERS && !lease.record.leaving && self.fits(lease) && !next.members.contains(name) {
+            if next.members.len() < MAX_MEMBERS
+                && !lease.record.leaving
+                && self.fits(lease)
+                && !next.members.contains(name)
+            {
                 next.members.push(name.clone());
             }
         }

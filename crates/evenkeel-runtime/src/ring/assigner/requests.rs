@@ -66,7 +66,9 @@ impl AssignerMachine {
     pub(super) fn next_read(&mut self, now: Duration) -> Option<AssignerOperation> {
         let has_unlisted = self.table.as_ref().is_some_and(|observed| {
             let has_unknown = || observed.table.iter().any(|(_, state)| *state == SliceState::Unknown);
-            observed.table.confirmed.is_some() && observed.listed.map(|(at, _)| at) != observed.table.confirmed && has_unknown()
+            observed.table.confirmed.is_some()
+                && observed.listed.map(|(at, _)| at) != observed.table.confirmed
+                && has_unknown()
         });
         let lists = self.needs_list || has_unlisted;
         if lists && now >= self.list_after && !self.is_pending(|kind| matches!(kind, RequestKind::List(_))) {
@@ -74,12 +76,16 @@ impl AssignerMachine {
         }
         let is_unsettled = self.table().is_some_and(|table| !table.iter().all(|(_, state)| state.is_held()));
         let is_due = is_unsettled && now >= self.table_read_at + self.lease_duration;
-        if (self.needs_table || is_due || self.unreadable.is_some()) && now >= self.table_after && !self.is_table_pending() {
+        if (self.needs_table || is_due || self.unreadable.is_some())
+            && now >= self.table_after
+            && !self.is_table_pending()
+        {
             return Some(AssignerOperation::ReadTable);
         }
-        let due = self.members.iter().find(|(name, observed)| {
-            observed.read_at.is_some_and(|at| now >= at) && !self.is_member_pending(name)
-        });
+        let due = self
+            .members
+            .iter()
+            .find(|(name, observed)| observed.read_at.is_some_and(|at| now >= at) && !self.is_member_pending(name));
         due.map(|(name, _)| AssignerOperation::ReadMember(name.clone()))
     }
 
@@ -95,7 +101,9 @@ impl AssignerMachine {
     pub(crate) fn respond(&mut self, now: Duration, id: u64, response: AssignerResponse) -> Option<FenceCause> {
         self.abandon_late_requests(now);
         let fence = match (&response, self.pending.get(&id)) {
-            (AssignerResponse::Written { .. }, Some(PendingRequest { kind: RequestKind::Fence(_, cause), .. })) => Some(*cause),
+            (AssignerResponse::Written { .. }, Some(PendingRequest { kind: RequestKind::Fence(_, cause), .. })) => {
+                Some(*cause)
+            }
             _ => None,
         };
         self.resolve(now, id, response);

@@ -161,7 +161,9 @@ impl MemberMachine {
         }
         self.attempt = LeaseAttempt::Idle { until: now };
         match (request, response) {
-            (LeaseRequest::Create, MemberResponse::Written { version }) => self.renewed(now, sent, write, version, false),
+            (LeaseRequest::Create, MemberResponse::Written { version }) => {
+                self.renewed(now, sent, write, version, false)
+            }
             (LeaseRequest::Update { leaving }, MemberResponse::Written { version }) => {
                 self.renewed(now, sent, write, version, leaving);
             }

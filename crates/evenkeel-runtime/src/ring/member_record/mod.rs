@@ -129,7 +129,8 @@ impl MemberRecord {
 
     /// Parses the annotation.
     pub(crate) fn decode(text: &str) -> Result<Self, TableError> {
-        serde_json::from_str(text).map_err(|error| TableError::Malformed { part: "member record", text: error.to_string() })
+        serde_json::from_str(text)
+            .map_err(|error| TableError::Malformed { part: "member record", text: error.to_string() })
     }
 
     /// Returns whether no range that the member holds intersects this one.

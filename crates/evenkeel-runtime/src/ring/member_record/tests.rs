@@ -19,7 +19,10 @@ fn shr_003_the_record_of_a_member_is_read_back() {
     };
     let text = record.encode();
     assert_eq!(MemberRecord::decode(&text).unwrap(), record);
-    assert!(text.contains(r#""holds":["5555555555555555-aaaaaaaaaaaaaaa9","aaaaaaaaaaaaaaaa-ffffffffffffffff"]"#), "{text}");
+    assert!(
+        text.contains(r#""holds":["5555555555555555-aaaaaaaaaaaaaaa9","aaaaaaaaaaaaaaaa-ffffffffffffffff"]"#),
+        "{text}"
+    );
 }
 
 #[test]

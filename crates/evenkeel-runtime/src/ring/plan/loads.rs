@@ -26,7 +26,8 @@ struct MemberLoad {
 
 impl Loads {
     pub(super) fn new(table: &SliceTable, input: &PlanInput<'_>) -> Self {
-        let can_gain = input.members.iter().filter(|member| member.may_gain && !member.is_leaving && member.capacity > 0);
+        let can_gain =
+            input.members.iter().filter(|member| member.may_gain && !member.is_leaving && member.capacity > 0);
         let members = can_gain.map(|member| MemberLoad {
             name: member.name.clone(),
             build: member.build.clone(),
@@ -103,12 +104,12 @@ impl Loads {
 
     /// Returns the member that a slice should go to: the one with the lowest load, of the preferred build if one has room.
     pub(super) fn best_target(&self, weight: f64, build: Option<&str>) -> Option<MemberName> {
-        let has_room = |member: &&MemberLoad| {
-            member.load + weight <= (1.0 + self.imbalance) * self.share(&member.name) + 1e-9
-        };
+        let has_room =
+            |member: &&MemberLoad| member.load + weight <= (1.0 + self.imbalance) * self.share(&member.name) + 1e-9;
         let relative = |member: &&MemberLoad| (member.load + weight) / member.capacity;
         let lowest = |a: &&MemberLoad, b: &&MemberLoad| relative(a).total_cmp(&relative(b));
-        let preferred = self.members.iter().filter(|member| build == Some(&*member.build)).filter(has_room).min_by(lowest);
+        let preferred =
+            self.members.iter().filter(|member| build == Some(&*member.build)).filter(has_room).min_by(lowest);
         preferred.or_else(|| self.members.iter().min_by(lowest)).map(|member| member.name.clone())
     }
 

@@ -180,7 +180,8 @@ impl Planner<'_> {
                 let improves = self.loads.relative(&target, weight) < self.loads.relative(&donor, 0.0) - 1e-9;
                 weight > 0.0 && weight <= budget && improves
             };
-            let by_weight = |a: &usize, b: &usize| self.loads.weight(*a).total_cmp(&self.loads.weight(*b)).then(b.cmp(a));
+            let by_weight =
+                |a: &usize, b: &usize| self.loads.weight(*a).total_cmp(&self.loads.weight(*b)).then(b.cmp(a));
             let Some(index) = slices.into_iter().filter(fits).max_by(by_weight) else { return };
             budget -= self.loads.weight(index);
             self.announce(table, index, &target);
@@ -199,9 +200,7 @@ impl Planner<'_> {
 
     /// Returns the slices that a member holds and that do not move.
     fn settled_slices(&self, table: &SliceTable, member: &MemberName) -> Vec<usize> {
-        let is_settled = |index: &usize| {
-            matches!(table.state(*index), SliceState::Held { owner, next: None, .. } if owner == member)
-        };
+        let is_settled = |index: &usize| matches!(table.state(*index), SliceState::Held { owner, next: None, .. } if owner == member);
         (0..table.len()).filter(is_settled).collect()
     }
 

@@ -71,7 +71,9 @@ pub enum RingConfigError {
         renew_deadline: Duration,
     },
     /// A Lease has whole seconds that fit into 32 bits.
-    #[error("the lease duration ({lease_duration:?}) must be a whole number of seconds that a Lease can hold, at least one")]
+    #[error(
+        "the lease duration ({lease_duration:?}) must be a whole number of seconds that a Lease can hold, at least one"
+    )]
     NotWholeSeconds {
         /// The lease duration.
         lease_duration: Duration,
@@ -95,7 +97,9 @@ pub enum RingConfigError {
         name: String,
     },
     /// The name of a Lease contains the identity.
-    #[error("the identity {identity:?} must have lower-case letters, digits, `-` and `.` only, and start with a letter or digit")]
+    #[error(
+        "the identity {identity:?} must have lower-case letters, digits, `-` and `.` only, and start with a letter or digit"
+    )]
     Identity {
         /// The identity.
         identity: String,

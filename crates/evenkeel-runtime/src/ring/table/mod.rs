@@ -200,7 +200,11 @@ impl SliceTable {
 
     /// Returns the members that slices name as owner or target.
     pub(crate) fn involved(&self) -> BTreeSet<MemberName> {
-        self.slices.iter().flat_map(|slice| slice.state.owner().into_iter().chain(slice.state.target())).cloned().collect()
+        self.slices
+            .iter()
+            .flat_map(|slice| slice.state.owner().into_iter().chain(slice.state.target()))
+            .cloned()
+            .collect()
     }
 
     /// Returns the places that a member owns, gains or still has to release.

@@ -50,7 +50,7 @@ fn shr_006_what_is_no_partition_is_rejected() {
     assert_eq!(rejected("A? C? B?"), TableError::NotAPartition, "not in order");
     assert_eq!(rejected("A? A?"), TableError::NotAPartition, "twice");
     assert_eq!(rejected("A=ACA"), TableError::UnknownMember { index: 2, members: 2 });
-    for slices in ["", "A", "A?x", "A=A", "A=AA", "A~AAA", "A=AAZ", "_?", "A.>AA", "AAAAAAAAAAAAA?"] {
+    for slices in ["", "A", "A?x", "A=A", "A=AA", "A~AAA", "A=AAZ", "_?", "A.>AA", "BAAAAAAAAAAAA?"] {
         let error = rejected(slices);
         let expected = matches!(error, TableError::Malformed { part: "slice", .. } | TableError::NotAPartition);
         assert!(expected, "{slices}: {error}");

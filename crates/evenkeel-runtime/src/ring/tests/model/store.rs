@@ -98,11 +98,14 @@ impl Store {
     pub(super) fn assigner(&mut self, operation: AssignerOperation) -> (AssignerResponse, Option<Change>) {
         match operation {
             AssignerOperation::List => {
-                let members = self.now.members.iter().map(|(name, (version, lease))| (name.clone(), *version, lease.clone()));
+                let members =
+                    self.now.members.iter().map(|(name, (version, lease))| (name.clone(), *version, lease.clone()));
                 let (members, table) = (members.collect(), self.table());
                 (AssignerResponse::Listed { version: self.version, members, table }, None)
             }
-            AssignerOperation::ReadTable => (self.table().map_or(AssignerResponse::Missing, AssignerResponse::Table), None),
+            AssignerOperation::ReadTable => {
+                (self.table().map_or(AssignerResponse::Missing, AssignerResponse::Table), None)
+            }
             AssignerOperation::ReadMember(name) => match self.now.members.get(&name) {
                 Some((version, lease)) => (AssignerResponse::Member(*version, lease.clone()), None),
                 None => (AssignerResponse::Missing, None),
@@ -111,7 +114,9 @@ impl Store {
             AssignerOperation::CreateTable(table) => self.put_table(table),
             AssignerOperation::UpdateTable(table, version) => match &self.now.table {
                 None => (AssignerResponse::Missing, None),
-                Some((stored, _)) if *stored != version && !self.ignores_table_versions => (AssignerResponse::Conflict, None),
+                Some((stored, _)) if *stored != version && !self.ignores_table_versions => {
+                    (AssignerResponse::Conflict, None)
+                }
                 Some(_) => self.put_table(table),
             },
             AssignerOperation::Fence(name, version, cause) => {

@@ -87,7 +87,9 @@ impl Event {
             | Event::Relist { who, life }
             | Event::Drained { who, life, .. }
             | Event::Cover { who, life, .. } => Some((*who, Some(*life))),
-            Event::MemberRequest { .. } | Event::AssignerRequest { .. } | Event::Revive { .. } | Event::Fault(_) => None,
+            Event::MemberRequest { .. } | Event::AssignerRequest { .. } | Event::Revive { .. } | Event::Fault(_) => {
+                None
+            }
         }
     }
 }
@@ -346,8 +348,7 @@ impl World {
 
     /// Elects one assigner, sometimes two, among the candidates that are alive.
     fn elect(&mut self) {
-        let mut alive: Vec<usize> =
-            (0..self.setup.candidates).filter(|who| self.processes[*who].alive).collect();
+        let mut alive: Vec<usize> = (0..self.setup.candidates).filter(|who| self.processes[*who].alive).collect();
         self.rng.shuffle(&mut alive);
         let two = !self.is_calm() && self.rng.u8(0..3) > 0;
         self.term += 1;
@@ -586,11 +587,7 @@ impl World {
         }
     }
 
-    fn count_moves(
-        &mut self,
-        before: Option<&crate::ring::table::SliceTable>,
-        after: &crate::ring::table::SliceTable,
-    ) {
+    fn count_moves(&mut self, before: Option<&crate::ring::table::SliceTable>, after: &crate::ring::table::SliceTable) {
         let Some(before) = before else { return };
         for (range, state) in after.iter() {
             let old = before.state(before.index_of(range.start()));
@@ -608,7 +605,9 @@ impl World {
     /// Sends a change to all watchers.
     fn publish(&mut self, change: Change) {
         self.note(|| match &change {
-            Change::Table(version, table) => format!("table {version}: {}", table.encode().unwrap_or_default().replace('\n', " | ")),
+            Change::Table(version, table) => {
+                format!("table {version}: {}", table.encode().unwrap_or_default().replace('\n', " | "))
+            }
             Change::Member(name, version, lease) => format!(
                 "lease {name} {version}: seen {} holds {} {}{:?}",
                 lease.record.seen,
