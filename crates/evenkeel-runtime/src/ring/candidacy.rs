@@ -81,8 +81,8 @@ async fn campaign(
     }
 }
 
-/// Decides who is a candidate: the three oldest members, everyone while there is no table, and everyone if the election's Lease
-/// does not change for twice its duration.
+/// Decides who is a candidate: the three oldest members, every member while fewer are known, and every member if the election's
+/// Lease does not change for twice its duration.
 pub(super) struct CandidateRule {
     lease_duration: Duration,
     /// The version of the election's Lease, and since when it is that.
@@ -96,7 +96,9 @@ impl CandidateRule {
     }
 
     pub(super) fn is_candidate(&self, me: &MemberName, table: Option<&Arc<SliceTable>>, now: Duration) -> bool {
-        let is_old = table.is_none_or(|table| table.members.iter().take(CANDIDATES).any(|member| member == me));
+        let is_old = table.is_none_or(|table| {
+            table.members.len() < CANDIDATES || table.members.iter().take(CANDIDATES).any(|member| member == me)
+        });
         is_old || self.election.is_some_and(|(_, since)| now >= since + 2 * self.lease_duration)
     }
 

@@ -124,7 +124,7 @@ impl AssignerMachine {
             RequestKind::Fence(name, cause) => self.fenced(now, &name, cause, response),
             RequestKind::Touch(name) => {
                 if !matches!(response, AssignerResponse::Written { .. }) {
-                    self.read_member(now, &name);
+                    self.read_member(now + RETRY, &name);
                 }
             }
         }
@@ -202,9 +202,9 @@ impl AssignerMachine {
         }
     }
 
-    fn read_member(&mut self, now: Duration, name: &MemberName) {
+    fn read_member(&mut self, at: Duration, name: &MemberName) {
         if let Some(observed) = self.members.get_mut(name) {
-            observed.read_at = Some(now);
+            observed.read_at = Some(at);
         }
     }
 
@@ -230,7 +230,8 @@ impl AssignerMachine {
                 observed.observe(now, version, MemberLease { fenced: Some(cause), ..lease });
             }
             (AssignerResponse::Missing, _) => observed.deleted(now),
-            _ => observed.read_at = Some(now),
+            (AssignerResponse::Conflict, _) => observed.read_at = Some(now),
+            _ => observed.read_at = Some(now + RETRY),
         }
     }
 }

@@ -60,7 +60,8 @@ impl MemberMachine {
     }
 
     fn urgent_at(&self) -> Option<Duration> {
-        let is_possible = self.is_urgent && self.version.is_some() && self.phase == MemberPhase::Joined;
+        let is_possible =
+            self.is_urgent && self.failed_writes <= 1 && self.version.is_some() && self.phase == MemberPhase::Joined;
         is_possible.then(|| self.last_sent.map_or(Duration::ZERO, |sent| sent + URGENT_GAP))
     }
 
@@ -174,6 +175,7 @@ impl MemberMachine {
             // The outcome is unknown, or another client wrote: a read tells.
             (_, response) => {
                 self.version = None;
+                self.failed_writes = self.failed_writes.saturating_add(1);
                 if response == MemberResponse::Conflict {
                     self.want_table(now);
                 }
@@ -190,6 +192,7 @@ impl MemberMachine {
         self.phase = MemberPhase::Joined;
         self.version = Some(version);
         self.confirmed_write = write;
+        self.failed_writes = 0;
         self.valid_until = self.valid_until.max(Some(from + self.renew_deadline));
         self.attempt = LeaseAttempt::Idle { until: now.max(sent + self.heartbeat) };
         if self.has_lapsed && self.is_valid(now) {
@@ -216,7 +219,9 @@ impl MemberMachine {
         }
         self.confirmed_write = lease.renewed;
         self.version = Some(version);
-        self.attempt = LeaseAttempt::Idle { until: now };
+        // The first failure is retried at once.
+        let until = if self.failed_writes > 1 { now + RETRY } else { now };
+        self.attempt = LeaseAttempt::Idle { until };
     }
 
     fn missing(&mut self, now: Duration) {

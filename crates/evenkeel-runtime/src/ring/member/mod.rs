@@ -151,6 +151,8 @@ pub(crate) struct MemberMachine {
     confirmed_write: i64,
     last_write: i64,
     last_sent: Option<Duration>,
+    /// How many writes in a row did not succeed.
+    failed_writes: u32,
     /// A creation was sent whose outcome is unknown.
     may_exist: bool,
     valid_until: Option<Duration>,
@@ -193,6 +195,7 @@ impl MemberMachine {
             confirmed_write: 0,
             last_write: 0,
             last_sent: None,
+            failed_writes: 0,
             may_exist: false,
             valid_until: None,
             has_lapsed: false,
