@@ -74,10 +74,11 @@ pub(super) enum Kind {
 
 impl Setup {
     pub(super) fn new(seed: u64, kind: Kind) -> Self {
-        let mut rng = Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x0ddb_a11);
+        let mut rng = Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x00dd_ba11);
         let processes = rng.usize(2..=6);
         let mut settings = RingSettings {
-            slices_per_member: rng.usize(3..=4),
+            // 6 to 24 slices of the first table.
+            slices_per_member: rng.usize(3..=24 / processes),
             drain_limit: Duration::from_secs(10),
             settle: Duration::from_secs(rng.u64(1..=5)),
             ..RingSettings::default()

@@ -74,7 +74,7 @@ impl Store {
 
     fn put(&mut self, name: &MemberName, mut lease: MemberLease) -> (MemberResponse, Option<Change>) {
         let version = self.next_version();
-        if version % 64 == 0 {
+        if version.is_multiple_of(64) {
             // What the API server would store: the text of the annotation.
             let read = MemberRecord::decode(&lease.record.encode()).unwrap();
             assert_eq!(read, *lease.record);
