@@ -37,6 +37,7 @@
 //! - [`inspect`]: a web page that shows informers and queues live.
 //! - [`helpers`]: finalizers, owner references, conditions, and writes of differences.
 //! - [`manifests`]: the manifests of a program, made from code.
+//! - [`ring`]: replicas that share their work: each place of the hash space belongs to at most one of them.
 //! - [`testing`]: waits for the effects of a controller.
 //! - [`tls`]: TLS of servers, with certificates that are reloaded.
 //!
@@ -51,7 +52,7 @@
 //!
 //! # Missing features
 //!
-//! Sharding, of objects or of clusters, over replicas.
+//! Controllers do not use a [`ring`] yet, and clusters are not divided among replicas.
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
@@ -71,6 +72,7 @@ pub mod manager;
 pub mod manifests;
 #[cfg_attr(not(feature = "internals"), allow(unreachable_pub))]
 mod panic_guard;
+pub mod ring;
 mod secure;
 #[cfg_attr(not(feature = "internals"), allow(unreachable_pub))]
 mod serve;

@@ -1,0 +1,5 @@
+//! Tests of whole rings.
+
+mod faults;
+mod model;
+mod replicas;
