@@ -178,7 +178,7 @@ class Regions(Folder):
 
     def test_the_regions_of_the_documents_are_known(self):
         known = {"informer-json", "informer-protobuf", "store", "queue", "pack", "server", "reconcile", "webhooks", "build"}
-        known |= {"sessions-kubernetes", "sessions-embedded", *render.DERIVED}
+        known |= {"sessions-kubernetes", "sessions-embedded", "replicas-protobuf", "replicas-json", *render.DERIVED}
         found = []
         for file in ("README.md", "docs/performance.md"):
             text = (ROOT / file).read_text()

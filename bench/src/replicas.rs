@@ -109,9 +109,13 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         Some(file) => std::fs::write(file, format!("{content:#}\n")),
         None => Ok(()),
     };
+    let list = |items: Vec<String>| items.join(",");
+    let counts = list(counts.iter().map(u32::to_string).collect());
+    let wires = list(options.wires.iter().map(|wire| wire.name().to_owned()).collect());
+    let profile = &options.profile;
     let command = format!(
-        "cargo run --profile {} -p evenkeel-bench -- replicas --objects {objects} --updates {updates} --rounds {rounds}",
-        options.profile
+        "cargo run --profile {profile} -p evenkeel-bench -- replicas --profile {profile} --objects {objects} \
+         --updates {updates} --counts {counts} --wires {wires} --rounds {rounds}"
     );
     write(&options.model, json!({"command": command, "machine": machine, "costs": models}))?;
     write(&options.json, json!({"tables": tables, "costs": models, "runs": outcomes, "machine": machine}))?;

@@ -35,18 +35,21 @@ impl Line {
 }
 
 /// Costs of a replica in one wire format.
+///
+/// Fixed parts include what parts of any size cost because they separate objects that are packed against each other. So the model
+/// is too high for parts that are far smaller than those it is fitted to.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Costs {
-    /// Steady memory: of a process without objects, and for each object.
-    process_bytes: f64,
+    /// Steady memory: the fixed part, and that of each object.
+    fixed_bytes: f64,
     bytes_per_object: f64,
     /// The same after a storm of updates.
-    updated_process_bytes: f64,
+    updated_fixed_bytes: f64,
     updated_bytes_per_object: f64,
     /// The largest distance of a measured replica's steady memory from the model, as a share.
     memory_error: f64,
-    /// Processor time of the sync: of a process without objects, and for each object that is kept or dropped.
-    start_cpu_s: f64,
+    /// Processor time of the sync: the fixed part, and that of each object that is kept or dropped.
+    sync_cpu_s: f64,
     cpu_us_per_object: f64,
     cpu_us_per_dropped_object: f64,
     /// Processor time for each update that is kept or dropped.
@@ -76,12 +79,12 @@ impl Costs {
             bytes / received
         };
         Some(Costs {
-            process_bytes: memory.fixed,
+            fixed_bytes: memory.fixed,
             bytes_per_object: memory.each,
-            updated_process_bytes: updated.fixed,
+            updated_fixed_bytes: updated.fixed,
             updated_bytes_per_object: updated.each,
             memory_error,
-            start_cpu_s: sync.fixed / 1e6,
+            sync_cpu_s: sync.fixed / 1e6,
             cpu_us_per_object: sync.each,
             cpu_us_per_dropped_object: dropped(runs, |replica| (replica.sync_cpu_s, replica.out_of_range))?,
             cpu_us_per_update: storm / updates,
@@ -121,17 +124,17 @@ impl fmt::Display for Costs {
         writeln!(
             f,
             "memory = {:.1} MB + {:.2} KB per object (worst replica {:.0} % off); after the storm {:.1} MB + {:.2} KB",
-            self.process_bytes / 1e6,
+            self.fixed_bytes / 1e6,
             self.bytes_per_object / 1e3,
             self.memory_error * 100.0,
-            self.updated_process_bytes / 1e6,
+            self.updated_fixed_bytes / 1e6,
             self.updated_bytes_per_object / 1e3,
         )?;
         writeln!(
             f,
             "CPU = {:.1} ms + {:.1} µs per object kept + {:.2} µs per object dropped + \
              {:.1} µs per update kept + {:.2} µs per update dropped",
-            self.start_cpu_s * 1e3,
+            self.sync_cpu_s * 1e3,
             self.cpu_us_per_object,
             self.cpu_us_per_dropped_object,
             self.cpu_us_per_update,

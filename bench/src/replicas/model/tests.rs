@@ -45,9 +45,9 @@ fn assert_near(found: f64, expected: f64) {
 fn shs_001_memory_is_a_fixed_part_and_one_for_each_object() {
     let runs = runs();
     let costs = Costs::fit(&runs.iter().collect::<Vec<_>>()).unwrap();
-    assert_near(costs.process_bytes, 5_000.0 * 1024.0);
+    assert_near(costs.fixed_bytes, 5_000.0 * 1024.0);
     assert_near(costs.bytes_per_object, 1024.0);
-    assert_near(costs.updated_process_bytes, 6_000.0 * 1024.0);
+    assert_near(costs.updated_fixed_bytes, 6_000.0 * 1024.0);
     assert_near(costs.updated_bytes_per_object, 2048.0);
     assert_near(costs.memory_error, 0.0);
 }
@@ -56,7 +56,7 @@ fn shs_001_memory_is_a_fixed_part_and_one_for_each_object() {
 fn shs_002_processor_time_is_for_what_is_kept_and_for_what_is_dropped() {
     let runs = runs();
     let costs = Costs::fit(&runs.iter().collect::<Vec<_>>()).unwrap();
-    assert_near(costs.start_cpu_s, 0.01);
+    assert_near(costs.sync_cpu_s, 0.01);
     assert_near(costs.cpu_us_per_object, 20.0);
     assert_near(costs.cpu_us_per_dropped_object, 4.0);
     assert_near(costs.cpu_us_per_update, 30.0);
