@@ -172,9 +172,14 @@ impl Running {
 
     /// Returns whether it has printed a message that starts like this.
     fn has_said(&mut self, start: &str) -> Result<bool, Failure> {
-        self.messages.extend(self.errors.try_iter());
+        // Before its messages: those of a program that has ended are complete.
+        let ended = self.process.0.try_wait()?;
+        match ended {
+            Some(_) => self.messages.extend(self.errors.iter()),
+            None => self.messages.extend(self.errors.try_iter()),
+        }
         let has_said = self.messages.iter().any(|message| message.starts_with(start));
-        match self.process.0.try_wait()?.filter(|_| !has_said) {
+        match ended.filter(|_| !has_said) {
             Some(status) => Err(self.failure(&format!("a replica ended early, {status}"))),
             None => Ok(has_said),
         }
