@@ -30,7 +30,7 @@ pub(crate) struct Options {
     /// Pods.
     #[arg(long, default_value_t = 200_000)]
     objects: usize,
-    /// Updates in the storm; 0 for none [default: half the number of pods].
+    /// Updates in the storm [default: half the number of pods].
     #[arg(long)]
     updates: Option<usize>,
     /// Numbers of replicas; one replica runs in any case.

@@ -88,6 +88,10 @@ pub(crate) fn run(program: &Path, server: &LoadServer, scenario: Scenario) -> Re
     let Scenario { wire, filters, replicas, updates, .. } = scenario;
     server.ask::<Value>("POST", &format!("/shards?filter={filters}"))?;
     let parts = (0..replicas).map(|index| selected(server, index, scenario)).collect::<Result<Vec<_>, _>>()?;
+    if parts.iter().any(|part| part.updates == 0) {
+        // It would end after its sync, before it is measured from the outside.
+        return Err("a replica has no update: more updates or fewer replicas are needed".into());
+    }
     let objects: usize = parts.iter().map(|part| part.objects).sum();
     // Many times what any of them needs, plus a fixed part.
     let work = (objects + updates) as u32 * if filters { 1 } else { replicas };
@@ -100,12 +104,9 @@ pub(crate) fn run(program: &Path, server: &LoadServer, scenario: Scenario) -> Re
     wait_until(until, || all(&mut running, |replica| replica.has_said("synced ")), "a replica does not sync")?;
     let synced = server.ask::<u64>("GET", "/sent")?;
     let file_of = |replica: &Running| outside::memory(replica.process.0.id(), "RssFile");
-    // A replica without updates has ended.
-    let files = running.iter().map(|replica| file_of(replica).unwrap_or_default()).collect::<Vec<u64>>();
-    if updates > 0 {
-        wait_until(until, || Ok(server.watches()?.waiting == replicas as usize), "a replica does not watch")?;
-        server.ask::<Value>("POST", &format!("/storm?updates={updates}"))?;
-    }
+    let files = running.iter().map(file_of).collect::<Result<Vec<u64>, _>>()?;
+    wait_until(until, || Ok(server.watches()?.waiting == replicas as usize), "a replica does not watch")?;
+    server.ask::<Value>("POST", &format!("/storm?updates={updates}"))?;
     wait_until(until, || all(&mut running, Running::has_ended), "a replica does not end")?;
     let stormed = server.ask::<u64>("GET", "/sent")?;
     let server_cpu_s = server.cpu()?.saturating_sub(cpu).as_secs_f64();
