@@ -6,7 +6,8 @@
 #   ROUNDS         rounds of each comparison, 3 by default
 #   --quick        a smoke test: small numbers, one round, and the files are written below the folder of the figures instead
 #   --steps LIST   only these, separated by commas: store, queue, compare, growth, million, pack, server, reconcile, webhooks,
-#                  build, sessions. By default all but sessions; with --quick also without build. Figures of other steps are kept
+#                  build, replicas, sessions. By default all but replicas and sessions; with --quick also without build, but with
+#                  replicas. Figures of other steps are kept
 #   --out DIR      folder of the figures, one JSON file for each step: target/performance, or target/performance-quick
 #   --render-only  measures nothing: writes the saved figures
 #
@@ -31,14 +32,14 @@ peers=bench/peers/target/release
 if [ -n "$quick" ]; then
     rounds=1
     out=${out:-target/performance-quick}
-    steps=${steps:-store,queue,compare,growth,million,pack,server,reconcile,webhooks}
+    steps=${steps:-store,queue,compare,growth,million,pack,server,reconcile,webhooks,replicas}
     into=(--into "$out")
-    store=(--objects 1000) queue=(--keys 5000) compare=(--quick) webhooks=(--seconds 1) pods=2000 watchers=50 starts=20 reconcile="--samples 50 --running 0,100"
+    store=(--objects 1000) queue=(--keys 5000) compare=(--quick) replicas=(--quick) webhooks=(--seconds 1) pods=2000 watchers=50 starts=20 reconcile="--samples 50 --running 0,100"
     transfer=20000000
 else
     out=${out:-target/performance}
     steps=${steps:-store,queue,compare,growth,million,pack,server,reconcile,webhooks,build}
-    into=() store=() queue=() compare=(--rounds "$rounds") webhooks=() pods=100000 watchers=1000 starts=200
+    into=() store=() queue=() compare=(--rounds "$rounds") replicas=(--rounds "$rounds") webhooks=() pods=100000 watchers=1000 starts=200
     reconcile="--samples 1000 --running 0,100,1000,10000"
     transfer=1000000000
 fi
@@ -74,6 +75,7 @@ measure() {
             ;;
         webhooks) bench/webhooks.sh "$rounds" --json "$out/webhooks.json" "${webhooks[@]}" ;;
         build) cases 1 build "build" bench/build.sh ;;
+        replicas) "$bench" replicas --profile "$profile" --json "$out/replicas.json" "${replicas[@]}" ;;
         sessions) bench/sessions.sh "$rounds" "$transfer" --json "$out/sessions.json" ;;
         *) echo "there is no step $1" >&2 && exit 2 ;;
     esac

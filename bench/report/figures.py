@@ -7,6 +7,7 @@ A file of figures is {"tables": {NAME: TABLE}}, or what `evenkeel-bench compare 
 
 with a value for each round. "more" is true if more is better, "cpu" is optional processor time beside elapsed time, and
 "compared": false marks a row without ratios. A program without a figure is not in "values"; null is a figure that is missing.
+"alone": true marks a table of evenkeel alone whose columns are not programs, such as numbers of replicas.
 """
 
 import json
@@ -71,7 +72,7 @@ def check(name, table):
     if not table["rows"]:
         raise Missing(f"{name} has no figures")
     for row in table["rows"]:
-        if OURS not in row["values"]:
+        if OURS not in row["values"] and not table.get("alone"):
             raise Missing(f"{name}, {row['title']}: no figure of {OURS}")
         for field in ("values", "cpu"):
             for program, values in row.get(field, {}).items():
@@ -116,6 +117,14 @@ def show_ratio(ratio):
     return f"{show(median)}×" if least == most else f"{show(median)}× ({show(least)}–{show(most)})"
 
 
+def show_range(values):
+    """Formats the median with minimum and maximum."""
+    if values is None:
+        return "–"
+    median, least, most = map(show, spread(values))
+    return median if least == most else f"{median} ({least}–{most})"
+
+
 def cell(row, program, field="values"):
     """Returns a program's figure and its ratio."""
     values = row.get(field, {}).get(program)
@@ -153,8 +162,7 @@ def markdown(table):
     lines = [["one round" if rounds == "1" else f"{rounds} rounds", *columns]]
     for row in table["rows"]:
         cells = [cell(row, program) for program in columns]
-        if columns == [OURS]:
-            median, least, most = map(show, spread(row["values"][OURS]))
-            cells = [median if least == most else f"{median} ({least}–{most})"]
+        if columns == [OURS] or table.get("alone"):
+            cells = [show_range(row["values"].get(column)) for column in columns]
         lines.append([row["title"], *cells])
     return aligned(lines)

@@ -77,6 +77,18 @@ class Ratios(unittest.TestCase):
         self.assertEqual(shown, ["33M", "2.5M", "51,188", "858", "17.2", "0.50", "0.064", "0.0008"])
 
 
+class Alone(unittest.TestCase):
+    def test_columns_that_are_no_programs_have_ranges(self):
+        rows = [row("memory, MB", **{"1 replica": [150.0, 160.0], "4 replicas": [60.0, 60.0]}), row("c, µs", **{"4 replicas": [3.0, 4.0]})]
+        table = {"title": "pods", "rounds": 2, "alone": True, "rows": rows}
+        figures.check("replicas", table)
+        shown = [[text.strip() for text in line.split("|")[1:-1]] for line in figures.markdown(table).splitlines()]
+        self.assertEqual(shown[0], ["2 rounds", "1 replica", "4 replicas"])
+        self.assertEqual(shown[2:], [["memory, MB", "155 (150–160)", "60.0"], ["c, µs", "–", "3.50 (3.00–4.00)"]])
+        with self.assertRaises(figures.Missing):
+            figures.check("replicas", {**table, "alone": False})
+
+
 class Regions(Folder):
     def test_a_table_has_medians_ratios_and_their_range(self):
         text = render.render(region("store"), self.all())
@@ -166,7 +178,7 @@ class Regions(Folder):
 
     def test_the_regions_of_the_documents_are_known(self):
         known = {"informer-json", "informer-protobuf", "store", "queue", "pack", "server", "reconcile", "webhooks", "build"}
-        known |= {"sessions-kubernetes", "sessions-embedded", *render.DERIVED}
+        known |= {"sessions-kubernetes", "sessions-embedded", "replicas-protobuf", "replicas-json", *render.DERIVED}
         found = []
         for file in ("README.md", "docs/performance.md"):
             text = (ROOT / file).read_text()

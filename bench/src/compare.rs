@@ -11,15 +11,14 @@
 //! round, so that other load on the machine affects both sides. A program that fails or hangs is reported, and the
 //! others continue.
 
-mod cases;
+pub(crate) mod cases;
 mod measures;
-mod outside;
 mod plot;
-mod programs;
+pub(crate) mod programs;
 mod progress;
-mod results;
+pub(crate) mod results;
 mod run;
-mod table;
+pub(crate) mod table;
 
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -32,8 +31,8 @@ use self::measures::MEASURES;
 use self::programs::{OURS, Program};
 use self::progress::{Plan, Progress, words};
 use self::results::Results;
-use self::run::Server;
 use crate::Failure;
+use crate::processes::LoadServer;
 use crate::server::wire::Wire;
 
 /// Measures evenkeel's informers beside client-go's and kube-rs'.
@@ -130,7 +129,8 @@ pub(crate) fn run(options: Options) -> Result<(), Failure> {
 /// Runs the programs of a case in turns.
 fn measure(case: &Case, programs: &[Program], results: &mut Results, progress: &mut Progress) -> Result<(), Failure> {
     progress.step(format!("making {}", case.title));
-    let server = Server::start(case, &mut || progress.tick());
+    let server =
+        LoadServer::start(case.data, case.objects, &case.wires, case.updates + case.latency, &mut || progress.tick());
     progress.done();
     let server = server?;
     let turns = turns(case, programs);
@@ -198,7 +198,7 @@ fn guess(case: &Case, program: &str, wire: Wire) -> Duration {
 }
 
 /// Describes the machine.
-fn machine() -> String {
+pub(crate) fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));

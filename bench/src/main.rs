@@ -10,10 +10,13 @@ mod data;
 mod decode;
 mod durable;
 mod load;
+mod outside;
 mod pack;
 mod peer;
 mod pods;
+mod processes;
 mod reconcile;
+mod replicas;
 mod report;
 mod server;
 mod start;
@@ -29,7 +32,8 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 struct Options {
     /// The case to run: start, memory, crd, creates, large, durable, watch, decode, pack, peer, store, reconcile, or all of
-    /// these; or compare, which builds and runs client-go's and kube-rs' informers and has options of its own.
+    /// these; or one with options of its own: compare, which builds and runs client-go's and kube-rs' informers, or replicas,
+    /// which runs informers that divide the objects among themselves.
     #[arg(default_value = "all")]
     case: String,
     /// Pods in the large cases.
@@ -63,7 +67,8 @@ fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args_os().skip(1);
     match arguments.next().as_deref().and_then(OsStr::to_str) {
         Some(name @ "compare") => return compare::run(compare::Options::parse_from(own(name, arguments))),
-        // A child process of that case.
+        Some(name @ "replicas") => return replicas::run(&replicas::Options::parse_from(own(name, arguments))),
+        // A child process of these cases.
         Some(name @ "load-server") => return server::serve(&server::Options::parse_from(own(name, arguments))),
         // Parts of `bench/webhooks.sh`.
         Some(name @ "webhooks") => return webhooks::run(webhooks::Options::parse_from(own(name, arguments))),
@@ -102,7 +107,10 @@ fn main() -> Result<(), Failure> {
             "pack" => pack::pack(options.pods.min(50_000)),
             "peer" => peer::compare(&options.peer).await,
             "store" => store::store(&options.store),
-            other => Err(format!("there is no case {other:?}; there are all, compare, {}", CASES.join(", ")).into()),
+            other => {
+                Err(format!("there is no case {other:?}; there are all, compare, replicas, {}", CASES.join(", "))
+                    .into())
+            }
         }
     })
 }

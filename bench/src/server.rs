@@ -11,17 +11,23 @@
 //!   /written` returns when each was written, in nanoseconds since 1970;
 //! - `POST /relist` ends every open watch with 410, so that its client relists. After a storm this leads back to the
 //!   first state;
-//! - `GET /watches` returns how many watches were opened so far and how many of them are idle.
+//! - `GET /watches` returns how many watches were opened so far and how many of them are idle;
+//! - `POST /shards?filter=true` makes the server honour `shardSelector` in lists and watches; at first, and with `false`, it
+//!   ignores the parameter, as servers without the feature do;
+//! - `GET /selected?shardSelector=S&updates=N&wire=W` returns how many objects and how many of the first N updates a selector
+//!   has, whether or not the server filters;
+//! - `GET /sent` returns how many bytes lists and watches have sent.
 
 mod http;
 mod pieces;
+mod shards;
 mod watch;
 pub(crate) mod wire;
 
 use std::io::{self, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -29,10 +35,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use self::http::Request;
+use self::http::{Counted, Request};
 use self::pieces::Pieces;
+use self::shards::{Places, Selection};
 use self::watch::{Updates, Watch};
-use self::wire::{Wire, status};
+use self::wire::{ListMetadata, Wire, status};
 use crate::Failure;
 use crate::data::{Data, Kind, Objects};
 
@@ -55,6 +62,13 @@ pub(crate) struct Options {
 pub(crate) struct Watches {
     pub(crate) opened: usize,
     pub(crate) waiting: usize,
+}
+
+/// Numbers of selected objects and updates, as `GET /selected` returns them.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub(crate) struct Selected {
+    pub(crate) objects: usize,
+    pub(crate) updates: usize,
 }
 
 /// Serves until its input ends. The first line of the output is the server's URL.
@@ -86,8 +100,8 @@ enum Command {
 
 /// Objects of a kind in one format.
 struct Form {
-    /// List items.
-    items: Pieces,
+    /// List items, with the places of their objects.
+    items: Pieces<Places>,
     /// Event heads of the initial events.
     heads: Pieces,
 }
@@ -118,19 +132,31 @@ impl Served {
         form.ok_or_else(|| io::Error::other("the server was started without this format"))
     }
 
-    /// Sends all objects, or a page of them. As with API servers, a list at any version is never paged.
-    fn list(&self, stream: &mut TcpStream, wire: Wire, request: &Request) -> io::Result<()> {
+    /// Sends the selected objects, or a page of them. As with API servers, a list at any version is never paged.
+    fn list(
+        &self,
+        stream: &mut impl io::Write,
+        wire: Wire,
+        request: &Request,
+        selection: &Selection,
+    ) -> io::Result<()> {
         let items = &self.form(wire)?.items;
         let first = request.number("continue").unwrap_or(0).min(items.len());
         let limit = request.number("limit").filter(|limit| *limit > 0 && request.get("resourceVersion") != Some("0"));
-        let end = limit.map_or(items.len(), |limit| items.len().min(first + limit));
-        let rest = (end < items.len()).then(|| (end, items.len() - end));
-        let mut slices: Vec<&[u8]> = items.slices(first..end).collect();
+        let is_wanted = |places: &Places| selection.contains(places);
+        let last =
+            limit.and_then(|limit| (first..items.len()).filter(|item| is_wanted(items.tag(*item))).nth(limit - 1));
+        let end = last.map_or(items.len(), |last| last + 1);
+        let next = (end < items.len()).then_some(end);
+        let selector = selection.selector();
+        let remaining = next.filter(|_| selector.is_none()).map(|end| items.len() - end);
+        let mut slices: Vec<&[u8]> = items.selected(first..end, is_wanted).collect();
         if let Some(last) = slices.last_mut() {
             *last = &last[..last.len() - wire.surplus()];
         }
         let bytes = slices.iter().map(|slice| slice.len()).sum();
-        let head = wire.list_head(&self.kind, self.objects.list_version(), rest, bytes);
+        let metadata = ListMetadata { version: self.objects.list_version(), next, remaining, selector };
+        let head = wire.list_head(&self.kind, &metadata, bytes);
         http::begin(stream, wire.content_type(false))?;
         let parts = [head.as_slice()].into_iter().chain(slices).chain([wire.list_tail()]);
         http::send_body(stream, parts)?;
@@ -143,7 +169,8 @@ impl Form {
         let items = Pieces::new(objects.len(), |out, number| {
             let mut members = String::with_capacity(8 << 10);
             objects.write(&mut members, number);
-            wire.item(out, kind, &members)
+            wire.item(out, kind, &members)?;
+            Places::of(&members)
         })?;
         let heads = Pieces::new(items.len(), |out, number| {
             wire.event_head(out, "ADDED", kind, wire.of_item(items.get(number)).len());
@@ -160,6 +187,10 @@ struct Server {
     opened: AtomicUsize,
     waiting: AtomicUsize,
     written: Mutex<Vec<u64>>,
+    /// Whether shard selectors are honoured.
+    filters: AtomicBool,
+    /// Bytes of lists and watches.
+    sent: AtomicU64,
 }
 
 impl Server {
@@ -173,6 +204,8 @@ impl Server {
             opened: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             written: Mutex::default(),
+            filters: AtomicBool::new(false),
+            sent: AtomicU64::new(0),
         })
     }
 
@@ -191,18 +224,32 @@ impl Server {
         match (request.method.as_str(), request.path.as_str(), served) {
             ("GET", _, Some(served)) => {
                 let wire = Wire::accepted(&request.accept, &served.kind);
+                let selection = match self.filters.load(Ordering::Acquire).then(|| Selection::of(request)) {
+                    None => Selection::default(),
+                    Some(Ok(selection)) => selection,
+                    Some(Err(error)) => return refuse(stream, &format!("invalid shard selector: {error}")),
+                };
                 if !request.is("watch") {
-                    return served.list(stream, wire, request);
+                    return served.list(&mut Counted { stream, sent: &self.sent }, wire, request, &selection);
                 }
                 let (sender, commands) = channel();
                 self.lock_watches().push(sender);
                 self.opened.fetch_add(1, Ordering::AcqRel);
-                Watch::new(self, served, wire, request).serve(stream, &commands)
+                Watch::new(self, served, wire, request, selection).serve(stream, &commands)
             }
             ("POST", "/prepare", _) => match self.prepare(request) {
                 Ok(()) => http::reply(stream, 200, "{}"),
-                Err(error) => http::reply(stream, 500, &status(&error.to_string(), "InternalError", 500).to_string()),
+                Err(error) => refuse(stream, &error.to_string()),
             },
+            ("POST", "/shards", _) => {
+                self.filters.store(request.is("filter"), Ordering::Release);
+                http::reply(stream, 200, "{}")
+            }
+            ("GET", "/selected", _) => match self.selected(request) {
+                Ok(selected) => http::reply(stream, 200, &json!(selected).to_string()),
+                Err(error) => refuse(stream, &error.to_string()),
+            },
+            ("GET", "/sent", _) => http::reply(stream, 200, &json!(self.sent.load(Ordering::Acquire)).to_string()),
             ("POST", "/storm", _) => {
                 self.command(stream, &Command::Storm(self.updates(), request.number("updates").unwrap_or(0)))
             }
@@ -232,7 +279,7 @@ impl Server {
     /// Generates updates, if there are not enough yet.
     fn prepare(&self, request: &Request) -> Result<(), Failure> {
         let count = request.number("updates").unwrap_or(0);
-        let wire = if request.get("wire") == Some("protobuf") { Wire::Protobuf } else { Wire::Json };
+        let wire = Wire::named(request);
         let mut updates = self.updates.lock().unwrap_or_else(PoisonError::into_inner);
         let place = updates.place(wire);
         if place.as_ref().is_some_and(|pieces| pieces.len() >= count) {
@@ -244,10 +291,25 @@ impl Server {
             if !served.objects.write_update(&mut members, update) {
                 return Err("these objects do not change".into());
             }
-            wire.event(out, "MODIFIED", &served.kind, &members)
+            wire.event(out, "MODIFIED", &served.kind, &members)?;
+            Places::of(&members)
         })?;
         *place = Some(Arc::new(made));
         Ok(())
+    }
+
+    /// Counts what a selector selects.
+    fn selected(&self, request: &Request) -> Result<Selected, Failure> {
+        let (wire, selection) = (Wire::named(request), Selection::of(request)?);
+        let count = |pieces: &Pieces<Places>, end: usize| {
+            (0..end.min(pieces.len())).filter(|piece| selection.contains(pieces.tag(*piece))).count()
+        };
+        let items = &self.served.first().ok_or("there are no objects")?.form(wire)?.items;
+        let updates = match request.number("updates").filter(|updates| *updates > 0) {
+            Some(updates) => count(self.updates().of(wire)?, updates),
+            None => 0,
+        };
+        Ok(Selected { objects: count(items, items.len()), updates })
     }
 
     fn updates(&self) -> Updates {
@@ -266,6 +328,11 @@ impl Server {
     fn lock_watches(&self) -> std::sync::MutexGuard<'_, Vec<Sender<Command>>> {
         self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Sends an error of the server.
+fn refuse(stream: &mut impl io::Write, message: &str) -> io::Result<()> {
+    http::reply(stream, 500, &status(message, "InternalError", 500).to_string())
 }
 
 #[cfg(test)]

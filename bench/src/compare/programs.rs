@@ -102,7 +102,7 @@ fn client_go(bench: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Builds an executable and returns its path.
-fn cargo_build(directory: &Path, what: &[&str]) -> Result<PathBuf, Failure> {
+pub(crate) fn cargo_build(directory: &Path, what: &[&str]) -> Result<PathBuf, Failure> {
     let cargo = std::env::var_os("CARGO").unwrap_or(OsString::from("cargo"));
     let mut build = Command::new(cargo);
     build.current_dir(directory).args(["build", "--quiet", "--message-format=json-render-diagnostics"]);

@@ -1,130 +1,32 @@
 //! Runs one program.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
-use std::thread::{sleep, spawn};
+use std::process::Stdio;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::cases::Case;
-use super::outside;
 use super::programs::Program;
 use crate::Failure;
-use crate::server::Watches;
+use crate::outside;
+use crate::processes::{LoadServer, Process, lines, wait};
 use crate::server::wire::Wire;
 
 /// Idle time after which a program has settled: longer than the two quiet seconds after which programs measure their
 /// memory.
 const QUIET: Duration = Duration::from_millis(3_500);
 const NEXT_TO_NONE: Duration = Duration::from_millis(100);
-/// Polling interval.
-const LOOK: Duration = Duration::from_millis(50);
 /// Distance of single updates, so that each finds an idle program.
 const GAP: Duration = Duration::from_millis(3);
 
 /// Figures by name.
 pub(crate) type Figures = Map<String, Value>;
 
-/// A process that is killed on drop.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // Both fail if it has ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// The load server's process.
-pub(crate) struct Server {
-    url: String,
-    process: Process,
-}
-
-impl Server {
-    /// Starts it. It first generates all objects and updates in all formats.
-    pub(crate) fn start(case: &Case, tick: &mut dyn FnMut()) -> Result<Self, Failure> {
-        let wires: Vec<&str> = case.wires.iter().map(|wire| wire.name()).collect();
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["load-server", "--data", case.data.name(), "--objects", &case.objects.to_string()]);
-        command.args(["--wires", &wires.join(",")]);
-        let mut process = Process(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
-        let lines = lines(process.0.stdout.take());
-        let url = loop {
-            match lines.try_recv() {
-                Ok(url) => break url,
-                Err(TryRecvError::Empty) => wait(tick),
-                Err(TryRecvError::Disconnected) => return Err("the load server does not start".into()),
-            }
-        };
-        let server = Server { url, process };
-        if case.updates + case.latency > 0 {
-            for wire in wires {
-                let path = format!("/prepare?updates={}&wire={wire}", case.updates + case.latency);
-                server.ask::<Value>("POST", &path)?;
-            }
-        }
-        Ok(server)
-    }
-
-    fn ask<T: DeserializeOwned>(&self, method: &str, path: &str) -> Result<T, Failure> {
-        let address = self.url.trim_start_matches("http://");
-        let mut stream = TcpStream::connect(address)?;
-        stream.write_all(format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\n\r\n").as_bytes())?;
-        let mut reader = BufReader::new(stream);
-        let (mut first, mut length) = (String::new(), 0);
-        reader.read_line(&mut first)?;
-        loop {
-            let mut line = String::new();
-            reader.read_line(&mut line)?;
-            match line.trim_end().split_once(": ") {
-                Some(("content-length", value)) => length = value.parse()?,
-                Some(_) => {}
-                None => break,
-            }
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body)?;
-        if !first.contains(" 200 ") {
-            return Err(format!("the load server returned: {}", String::from_utf8_lossy(&body)).into());
-        }
-        Ok(serde_json::from_slice(&body)?)
-    }
-
-    fn watches(&self) -> Result<Watches, Failure> {
-        self.ask("GET", "/watches")
-    }
-
-    fn cpu(&self) -> Result<Duration, Failure> {
-        outside::cpu(self.process.0.id())
-    }
-}
-
-fn wait(tick: &mut dyn FnMut()) {
-    tick();
-    sleep(LOOK);
-}
-
-/// Returns the lines of a stream as they arrive.
-fn lines(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
-    let (sender, receiver) = channel();
-    spawn(move || {
-        let lines = stream.into_iter().flat_map(|stream| BufReader::new(stream).lines());
-        // Ends when the receiver is dropped.
-        lines.map_while(Result::ok).try_for_each(|line| sender.send(line))
-    });
-    receiver
-}
-
 /// A running program.
 struct Run<'a> {
     process: Process,
-    server: &'a Server,
+    server: &'a LoadServer,
     errors: Receiver<String>,
     /// Its messages so far.
     messages: Vec<String>,
@@ -136,12 +38,12 @@ struct Run<'a> {
 /// reads. Returns its figures.
 pub(crate) fn run(
     program: &Program,
-    server: &Server,
+    server: &LoadServer,
     case: &Case,
     wire: Wire,
     tick: &mut dyn FnMut(),
 ) -> Result<Figures, Failure> {
-    let mut command = program.command(&server.url, case, wire);
+    let mut command = program.command(server.url(), case, wire);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let (opened, cpu) = (server.watches()?.opened, server.cpu()?);
     let mut process = Process(command.spawn()?);

@@ -70,7 +70,8 @@ pub(crate) fn show(value: f64) -> String {
     }
 }
 
-fn aligned(table: &[Vec<String>]) -> String {
+/// Returns aligned Markdown of a header and its rows.
+pub(crate) fn aligned(table: &[Vec<String>]) -> String {
     let columns = table.first().map_or(0, Vec::len);
     let width =
         |column: usize| table.iter().filter_map(|row| Some(row.get(column)?.chars().count())).max().unwrap_or(0);

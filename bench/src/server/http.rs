@@ -4,6 +4,7 @@
 
 use std::io::{self, BufRead, IoSlice, Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::wire::{CHUNK_TAIL, chunk_head};
@@ -88,24 +89,26 @@ pub(super) fn end(stream: &mut impl Write) -> io::Result<()> {
     stream.write_all(b"0\r\n\r\n")
 }
 
-/// Sends these pieces as one body, in chunks of any size.
+/// Sends these pieces as one body. Short pieces share a chunk, so that chunks have about the same size whatever the pieces.
 pub(super) fn send_body<'a>(stream: &mut impl Write, pieces: impl Iterator<Item = &'a [u8]>) -> io::Result<()> {
-    let chunks: Vec<&[u8]> = pieces.flat_map(|piece| piece.chunks(CHUNK)).collect();
-    for some in chunks.chunks(GATHERED / 3) {
-        let (mut heads, mut ends) = (Vec::new(), Vec::new());
-        for chunk in some {
-            chunk_head(&mut heads, chunk.len());
-            ends.push(heads.len());
+    let parts: Vec<&[u8]> = pieces.flat_map(|piece| piece.chunks(CHUNK)).collect();
+    let (mut heads, mut chunks) = (Vec::new(), Vec::new());
+    let mut first = 0;
+    while let Some(part) = parts.get(first) {
+        let (mut end, mut bytes) = (first + 1, part.len());
+        while let Some(next) = parts.get(end).filter(|next| bytes + next.len() <= CHUNK) {
+            bytes += next.len();
+            end += 1;
         }
-        let mut slices = Vec::with_capacity(GATHERED);
-        let mut begin = 0;
-        for (chunk, end) in some.iter().zip(ends) {
-            slices.extend([&heads[begin..end], chunk, CHUNK_TAIL].map(IoSlice::new));
-            begin = end;
-        }
-        send_all(stream, &mut slices)?;
+        let head = heads.len();
+        chunk_head(&mut heads, bytes);
+        chunks.push((head..heads.len(), first..end));
+        first = end;
     }
-    Ok(())
+    let slices = chunks
+        .into_iter()
+        .flat_map(|(head, some)| [&heads[head]].into_iter().chain(parts[some].iter().copied()).chain([CHUNK_TAIL]));
+    send_pieces(stream, slices)
 }
 
 /// Sends these pieces, which include their chunk headers.
@@ -132,6 +135,33 @@ fn send_all(stream: &mut impl Write, mut slices: &mut [IoSlice<'_>]) -> io::Resu
         }
     }
     Ok(())
+}
+
+/// A stream of a response whose bytes are counted.
+pub(super) struct Counted<'a> {
+    pub(super) stream: &'a mut TcpStream,
+    pub(super) sent: &'a AtomicU64,
+}
+
+impl Counted<'_> {
+    fn count(&self, sent: usize) -> usize {
+        self.sent.fetch_add(sent as u64, Ordering::Relaxed);
+        sent
+    }
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.write(bytes).map(|sent| self.count(sent))
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.stream.write_vectored(slices).map(|sent| self.count(sent))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
 }
 
 /// Whether the client has closed its side, or sent unexpected data.

@@ -113,7 +113,8 @@ fn lists_in_json_are_read_by_our_own_decoder() {
             wire.item(&mut items, &KIND, NAMED).unwrap();
         }
         items.truncate(items.len().saturating_sub(wire.surplus()));
-        let head = wire.list_head(&KIND, 12, Some((2, 40)), items.len());
+        let metadata = ListMetadata { version: 12, next: Some(2), remaining: Some(40), selector: None };
+        let head = wire.list_head(&KIND, &metadata, items.len());
         let mut decoder = ListDecoder::<Untyped>::new(Codec::Json, info());
         decoder.push([head.as_slice(), &items, wire.list_tail()].concat().into());
         let found = std::iter::from_fn(|| decoder.next_item().unwrap()).count();
@@ -203,7 +204,8 @@ fn lists_in_protobuf_are_an_envelope_with_metadata_and_items() {
     let wire = Wire::Protobuf;
     let items = [&[0x12, 3, 1, 2, 3][..], &[0x12, 1, 9]].concat();
     for rest in [None, Some((500, 300))] {
-        let head = wire.list_head(&KIND, 12, rest, items.len());
+        let (next, remaining) = rest.unzip();
+        let head = wire.list_head(&KIND, &ListMetadata { version: 12, next, remaining, selector: None }, items.len());
         let (kind, list) = opened(&[head.as_slice(), &items, wire.list_tail()].concat());
         assert_eq!(kind, "v1 PodList");
         let parts = fields(&list);

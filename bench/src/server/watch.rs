@@ -7,7 +7,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::http::{self, Request};
+use super::http::{self, Counted, Request};
+use super::pieces::Pieces;
+use super::shards::{Places, Selection};
 use super::wire::Wire;
 use super::{Command, Served, Server};
 
@@ -20,6 +22,7 @@ pub(super) struct Watch<'a> {
     server: &'a Server,
     served: &'a Served,
     wire: Wire,
+    selection: Selection,
     initial: bool,
     bookmarks: bool,
     end: Option<Instant>,
@@ -33,12 +36,19 @@ enum Next {
 }
 
 impl<'a> Watch<'a> {
-    pub(super) fn new(server: &'a Server, served: &'a Served, wire: Wire, request: &Request) -> Self {
+    pub(super) fn new(
+        server: &'a Server,
+        served: &'a Served,
+        wire: Wire,
+        request: &Request,
+        selection: Selection,
+    ) -> Self {
         let seconds = request.number("timeoutSeconds");
         Watch {
             server,
             served,
             wire,
+            selection,
             initial: request.is("sendInitialEvents"),
             bookmarks: request.is("allowWatchBookmarks"),
             end: seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds as u64)),
@@ -47,44 +57,47 @@ impl<'a> Watch<'a> {
 
     pub(super) fn serve(&self, stream: &mut TcpStream, commands: &Receiver<Command>) -> io::Result<()> {
         let kind = &self.served.kind;
+        let is_wanted = |places: &Places| self.selection.contains(places);
         let mut version = self.served.objects.list_version();
-        http::begin(stream, self.wire.content_type(true))?;
+        let mut out = Counted { stream, sent: &self.server.sent };
+        http::begin(&mut out, self.wire.content_type(true))?;
         if self.initial {
             let form = self.served.form(self.wire)?;
-            let events = (0..form.items.len()).flat_map(|number| {
+            let wanted = (0..form.items.len()).filter(|number| is_wanted(form.items.tag(*number)));
+            let events = wanted.flat_map(|number| {
                 let object = self.wire.of_item(form.items.get(number));
                 [form.heads.get(number), object, self.wire.event_tail()]
             });
-            http::send_pieces(stream, events)?;
-            http::send_pieces(stream, [self.wire.bookmark(kind, version, true).as_slice()].into_iter())?;
+            http::send_pieces(&mut out, events)?;
+            http::send_pieces(&mut out, [self.wire.bookmark(kind, version, true).as_slice()].into_iter())?;
         }
         loop {
             self.server.waiting.fetch_add(1, Ordering::AcqRel);
-            let next = self.next(stream, commands);
+            let next = self.next(out.stream, commands);
             self.server.waiting.fetch_sub(1, Ordering::AcqRel);
             match next {
                 Next::Do(Command::Storm(updates, count)) => {
-                    http::send_pieces(stream, updates.of(self.wire)?.slices(0..count))?;
+                    http::send_pieces(&mut out, updates.of(self.wire)?.selected(0..count, is_wanted))?;
                     version = version.max(self.served.objects.list_version() + count);
                 }
                 Next::Do(Command::Trickle(updates, events, gap)) => {
                     let updates = updates.of(self.wire)?;
-                    for event in events {
+                    for event in events.filter(|event| is_wanted(updates.tag(*event))) {
                         std::thread::sleep(gap);
                         self.written_now();
-                        http::send_pieces(stream, updates.slices(event..event + 1))?;
+                        http::send_pieces(&mut out, updates.slices(event..event + 1))?;
                     }
                 }
                 Next::Do(Command::Relist) => {
-                    http::send_pieces(stream, [self.wire.expired().as_slice()].into_iter())?;
-                    return http::end(stream);
+                    http::send_pieces(&mut out, [self.wire.expired().as_slice()].into_iter())?;
+                    return http::end(&mut out);
                 }
                 Next::Bookmark if self.bookmarks => {
                     let bookmark = self.wire.bookmark(kind, version, false);
-                    http::send_pieces(stream, [bookmark.as_slice()].into_iter())?;
+                    http::send_pieces(&mut out, [bookmark.as_slice()].into_iter())?;
                 }
                 Next::Bookmark => {}
-                Next::End => return http::end(stream),
+                Next::End => return http::end(&mut out),
             }
         }
     }
@@ -118,19 +131,19 @@ impl<'a> Watch<'a> {
 /// The updates of a storm, in the requested formats.
 #[derive(Clone, Default)]
 pub(super) struct Updates {
-    pub(super) json: Option<Arc<super::Pieces>>,
-    pub(super) protobuf: Option<Arc<super::Pieces>>,
+    pub(super) json: Option<Arc<Pieces<Places>>>,
+    pub(super) protobuf: Option<Arc<Pieces<Places>>>,
 }
 
 impl Updates {
-    pub(super) fn place(&mut self, wire: Wire) -> &mut Option<Arc<super::Pieces>> {
+    pub(super) fn place(&mut self, wire: Wire) -> &mut Option<Arc<Pieces<Places>>> {
         match wire {
             Wire::Json => &mut self.json,
             Wire::Protobuf => &mut self.protobuf,
         }
     }
 
-    fn of(&self, wire: Wire) -> io::Result<&super::Pieces> {
+    pub(super) fn of(&self, wire: Wire) -> io::Result<&Pieces<Places>> {
         let updates = match wire {
             Wire::Json => self.json.as_deref(),
             Wire::Protobuf => self.protobuf.as_deref(),

@@ -6,8 +6,10 @@
 use std::fmt::Write as _;
 
 use evenkeel_core::protobuf::{Message, to_vec};
+use evenkeel_core::shard::ShardSelector;
 use serde_json::{Value, json};
 
+use super::http::Request;
 use crate::Failure;
 use crate::data::Kind;
 
@@ -16,6 +18,18 @@ use crate::data::Kind;
 pub(crate) enum Wire {
     Json,
     Protobuf,
+}
+
+/// Metadata of a list.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ListMetadata<'a> {
+    pub(crate) version: usize,
+    /// Where the next page starts.
+    pub(crate) next: Option<usize>,
+    /// The number of objects after this page; sharded lists do not tell.
+    pub(crate) remaining: Option<usize>,
+    /// The shard selector, if it was applied.
+    pub(crate) selector: Option<&'a ShardSelector>,
 }
 
 /// Prefix of Kubernetes protobuf.
@@ -31,6 +45,11 @@ impl Wire {
             Wire::Json => "json",
             Wire::Protobuf => "protobuf",
         }
+    }
+
+    /// Returns the format that the query of a command names; JSON by default.
+    pub(super) fn named(request: &Request) -> Self {
+        if request.get("wire") == Some("protobuf") { Wire::Protobuf } else { Wire::Json }
     }
 
     /// Returns the format for an Accept header, considering whether the kind has protobuf.
@@ -74,13 +93,19 @@ impl Wire {
     }
 
     /// Returns the head of a list whose items have so many bytes.
-    pub(crate) fn list_head(self, kind: &Kind, version: usize, rest: Option<(usize, usize)>, bytes: usize) -> Vec<u8> {
+    pub(crate) fn list_head(self, kind: &Kind, list: &ListMetadata<'_>, bytes: usize) -> Vec<u8> {
+        let ListMetadata { version, next, remaining, selector } = *list;
         match self {
             Wire::Json => {
                 let mut metadata = json!({"resourceVersion": version.to_string()});
-                if let Some((next, remaining)) = rest {
+                if let Some(next) = next {
                     metadata["continue"] = json!(next.to_string());
+                }
+                if let Some(remaining) = remaining {
                     metadata["remainingItemCount"] = json!(remaining);
+                }
+                if let Some(selector) = selector {
+                    metadata["shardInfo"] = json!({"selector": selector.to_string()});
                 }
                 let Kind { kind, api_version, .. } = kind;
                 let head =
@@ -91,10 +116,15 @@ impl Wire {
                 let mut metadata = Vec::new();
                 field(&mut metadata, 0x0a, b"");
                 field(&mut metadata, 0x12, version.to_string().as_bytes());
-                field(&mut metadata, 0x1a, rest.map(|(next, _)| next.to_string()).unwrap_or_default().as_bytes());
-                if let Some((_, remaining)) = rest {
+                field(&mut metadata, 0x1a, next.map(|next| next.to_string()).unwrap_or_default().as_bytes());
+                if let Some(remaining) = remaining {
                     metadata.push(0x20);
                     varint(&mut metadata, remaining);
+                }
+                if let Some(selector) = selector {
+                    let mut info = Vec::new();
+                    field(&mut info, 0x0a, selector.to_string().as_bytes());
+                    field(&mut metadata, 0x2a, &info);
                 }
                 let mut list = Vec::new();
                 field(&mut list, 0x0a, &metadata);

@@ -343,3 +343,43 @@ async fn a_bench_of_an_informer_notes_single_updates_and_reads() {
         output(&["bench", "informer", "--data", "secrets", "--reads", "--server", server.url()]).await;
     assert_eq!((code, errors.as_str()), (Some(1), "evenkeel: --reads supports pods only\n"));
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn shs_008_a_bench_of_a_part_counts_what_it_drops() {
+    const PODS: u64 = 12;
+    let (server, client) = server().await;
+    let pods = client.api::<Pod>().namespace("default");
+    for number in 0..PODS {
+        let name = format!("p{number}");
+        let pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        pods.create(&serde_json::from_value(pod).unwrap()).await.unwrap();
+    }
+    let mut objects = 0;
+    for part in ["1/2", "2/2"] {
+        let (code, out, errors) = output(&["bench", "informer", "--server", server.url(), "--part", part]).await;
+        assert_eq!(code, Some(0), "{errors}");
+        let figures: Value = serde_json::from_str(&out).unwrap();
+        let kept = figures["objects"].as_u64().unwrap();
+        assert_eq!(
+            (&figures["part"], figures["out_of_range"].as_u64()),
+            (&json!(part), Some(PODS - kept)),
+            "{figures}"
+        );
+        objects += kept;
+    }
+    assert_eq!(objects, PODS);
+
+    let (code, _, errors) = output(&["bench", "informer", "--server", server.url(), "--part", "3/2"]).await;
+    assert!(code == Some(2) && errors.contains("such as 2/4"), "{errors}");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bench_of_an_informer_ends_with_its_input() {
+    let (server, _) = server().await;
+    // It would wait for an update that never arrives; its input is empty.
+    let waiting = ["bench", "informer", "--server", server.url(), "--updates", "1", "--end-with-input"];
+    let (code, out, _) = output(&waiting).await;
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+}

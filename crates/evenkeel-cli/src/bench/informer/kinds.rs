@@ -10,6 +10,7 @@ use evenkeel_cache::source::ApiSource;
 use evenkeel_cache::{InformerOptions, Registration, RunningInformers, SharedInformer, transform};
 use evenkeel_client::api::scope::{Any, Scope};
 use evenkeel_client::{Api, Client, Unstructured};
+use evenkeel_core::shard::ShardSelector;
 use evenkeel_core::{Obj, ResourceInfo};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
@@ -47,6 +48,8 @@ pub(super) struct Setup {
     pub(super) notifications: Arc<AtomicU64>,
     /// Whether managedFields are stripped.
     pub(super) light: bool,
+    /// The places of the objects; `None` for all objects without a filter.
+    pub(super) shards: Option<ShardSelector>,
 }
 
 /// An informer of any kind.
@@ -134,6 +137,10 @@ impl Setup {
         let options = match self.light {
             true => options.transform(move |object: Obj<K>| lighter(object.cast()).map(Obj::cast)),
             false => options,
+        };
+        let options = match &self.shards {
+            Some(selector) => options.shards(selector.clone()),
+            None => options,
         };
         SharedInformer::new(source, &info, options)
     }

@@ -1,9 +1,11 @@
 //! `evenkeel bench informer`: informers with a namespace index and a counting handler.
 //!
-//! `bench/` runs the same with client-go and kube-rs and compares them.
+//! `bench/` runs the same with client-go and kube-rs and compares them, and with several replicas of which each has a part
+//! of the objects.
 
 mod counter;
 mod kinds;
+mod part;
 mod reads;
 
 use std::io::{self, Write};
@@ -17,6 +19,7 @@ use tokio::time::{Instant, sleep};
 
 use self::counter::counter;
 use self::kinds::{Data, Setup};
+use self::part::{Part, PartFigures, PartMeter};
 use self::reads::Reads;
 use super::process::{Moment, memory};
 use crate::Outcome;
@@ -47,6 +50,12 @@ pub(crate) struct Arguments {
     /// Strip managedFields
     #[arg(long)]
     drop_managed_fields: bool,
+    /// Cache the I-th of N equal parts by uid, and count the objects that are received out of range
+    #[arg(long, value_name = "I/N")]
+    part: Option<Part>,
+    /// End when the standard input ends, with the program that started this one
+    #[arg(long)]
+    end_with_input: bool,
     #[command(flatten)]
     connection: Connection,
 }
@@ -69,18 +78,30 @@ struct Figures {
     handled_ns: Vec<u64>,
     #[serde(flatten)]
     reads: Option<Reads>,
+    #[serde(flatten)]
+    part: Option<PartFigures>,
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Outcome {
     if arguments.reads && arguments.data != Data::Pods {
         return Err("--reads supports pods only".into());
     }
+    if arguments.end_with_input {
+        end_with_input();
+    }
+    // Before the informers, which make their metrics for the recorder that they find.
+    let meter = arguments.part.map(PartMeter::install).transpose()?;
     let client = arguments.connection.client(None)?;
     let (failures, mut troubles) = mpsc::channel(1);
     let notifications = Arc::new(AtomicU64::new(0));
     let (counter, results) = counter(arguments.updates, arguments.latency, &notifications);
-    let setup =
-        Setup { client, failures, notifications: Arc::clone(&notifications), light: arguments.drop_managed_fields };
+    let setup = Setup {
+        client,
+        failures,
+        notifications: Arc::clone(&notifications),
+        light: arguments.drop_managed_fields,
+        shards: arguments.part.map(Part::selector),
+    };
     let informers = kinds::informers(arguments.data, &setup, counter)?;
 
     let begin = Moment::now()?;
@@ -104,6 +125,7 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     }
     settle(&notifications).await;
     (figures.rss_peak_kb, figures.rss_steady_kb) = memory()?;
+    figures.part = meter.as_ref().map(PartMeter::synced).transpose()?;
 
     eprintln!("synced {} objects, waiting for {} updates", figures.objects, arguments.updates);
     if arguments.updates > 0 {
@@ -113,6 +135,10 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
         // A single update has no rate.
         if figures.storm_wall_s > 0.0 {
             figures.events_per_s = figures.updates as f64 / figures.storm_wall_s;
+        }
+        if let (Some(meter), Some(part)) = (&meter, &mut figures.part) {
+            settle(&notifications).await;
+            meter.updated(part)?;
         }
     }
     if arguments.latency > 0 {
@@ -138,4 +164,13 @@ async fn settle(notifications: &AtomicU64) {
             (before, since) = (now, Instant::now());
         }
     }
+}
+
+/// Ends the process when its input ends.
+fn end_with_input() {
+    std::thread::spawn(|| {
+        // An unreadable input is no reason to stay either.
+        drop(io::copy(&mut io::stdin(), &mut io::sink()));
+        std::process::exit(1);
+    });
 }
