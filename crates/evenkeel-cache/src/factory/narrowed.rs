@@ -4,12 +4,15 @@ use std::any::TypeId;
 use std::sync::Arc;
 
 use evenkeel_core::ResourceInfo;
+use evenkeel_core::shard::ShardKey;
 use kube_core::Resource;
 
 use super::kind_options::Selection;
 use super::registry::Key;
 use super::settings::Settings;
 use super::{FactoryInner, InformerFactory};
+use crate::ShardScope;
+use crate::informer::InformerShards;
 
 /// A factory cannot be narrowed to a namespace, because its informers are in another one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,6 +61,17 @@ impl InformerFactory {
         }
         settings.all.selection.namespace = Some(namespace);
         Ok(self.narrowed(settings))
+    }
+
+    /// Returns a factory whose informers follow the places of a scope, by this key: see
+    /// [`InformerOptions::shard_scope`](crate::InformerOptions::shard_scope). It replaces the places of single kinds.
+    pub fn in_shards(&self, key: ShardKey, scope: &ShardScope) -> Self {
+        let mut settings = self.inner.settings.clone();
+        let Settings { all, kinds, .. } = &mut settings;
+        for options in std::iter::once(all).chain(kinds.values_mut()) {
+            options.settings.shards = Some(InformerShards::Scope(key, scope.clone()));
+        }
+        self.narrowed(settings)
     }
 
     /// Returns a factory with additional selectors of the objects of one kind, which may be empty.

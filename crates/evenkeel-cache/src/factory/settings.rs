@@ -185,11 +185,14 @@ fn narrowed_by(widest: &InformerScope, scope: &InformerScope) -> String {
         ("labels", &widest.labels, &scope.labels),
         ("fields", &widest.fields, &scope.fields),
     ];
-    let parts: Vec<_> = parts
+    let mut parts: Vec<_> = parts
         .into_iter()
         .filter(|(_, wide, narrow)| wide != narrow)
         .map(|(what, _, narrow)| format!("{what} {narrow}"))
         .collect();
+    if widest.shards != scope.shards {
+        parts.push("sharded".to_owned());
+    }
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }
 

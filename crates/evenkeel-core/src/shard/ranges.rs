@@ -108,7 +108,7 @@ impl fmt::Display for Bound {
 /// A set of places, as sorted ranges with gaps between them. Clones share the ranges.
 ///
 /// Equal sets are equal values: ranges that overlap or touch are merged.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct ShardRanges(Arc<[ShardRange]>);
 
 impl ShardRanges {

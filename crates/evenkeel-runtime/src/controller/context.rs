@@ -13,12 +13,14 @@ use thiserror::Error;
 use tokio::sync::watch;
 
 use super::observed_writes::ObservedWrites;
+use super::sharding::ControllerShards;
 use super::source::StaticKind;
 use super::unique_name::UniqueName;
 use super::watched_kind::WatchedKind;
 use super::watched_kinds::WatchedKinds;
 use crate::EventRecorder;
 use crate::clusters::{ClusterKey, ClusterMember, HOME};
+use crate::ring::RingFence;
 
 /// What a reconcile receives beside the object: its key, a client, listers of the watched kinds, and an event recorder.
 ///
@@ -48,6 +50,8 @@ pub(super) struct ControllerShared {
     pub(super) stopping: watch::Sender<bool>,
     /// Of a controller of several clusters only.
     pub(super) member: Option<ClusterMember>,
+    /// Of a divided controller only.
+    pub(super) shards: Option<Arc<ControllerShards>>,
 }
 
 impl ControllerShared {
@@ -77,7 +81,13 @@ impl Context {
         let writes = ObservedWrites::new(&controller.kinds);
         let client = controller.client.with_write_observer({
             let writes = writes.clone();
-            move |write: &ObservedWrite<'_>| writes.observe(write)
+            let (shards, key) = (controller.shards.clone(), key.clone());
+            move |write: &ObservedWrite<'_>| {
+                if let Some(shards) = &shards {
+                    shards.wrote(&key, write);
+                }
+                writes.observe(write);
+            }
         });
         let controller = Arc::clone(controller);
         Context {
@@ -95,6 +105,7 @@ impl Context {
             recorder: OnceLock::new(),
             stopping: watch::Sender::new(false),
             member: None,
+            shards: None,
         });
         Context::new(&controller, key, (0, 0, Duration::ZERO))
     }
@@ -205,15 +216,36 @@ impl Context {
 
     /// Waits until the controller shuts down, or until its cluster is [disengaged](crate::clusters::Clusters::disengage). A long
     /// reconcile can then return early; it is dropped at the end of the [grace period](super::Controller::grace).
+    ///
+    /// In a [divided](super::Controller::sharded) controller it also completes when the key moves to another replica (after half of the
+    /// [drain limit](crate::ring::Ring::drain_limit), or at once with [`cancel_on_move`](crate::ring::Ring::cancel_on_move)), and when
+    /// the Lease of this replica is not renewed in time.
     pub async fn cancelled(&self) {
-        let mut stopping = self.reconcile.controller.stopping.subscribe();
+        let controller = &self.reconcile.controller;
+        let mut stopping = controller.stopping.subscribe();
         // The sender lives as long as the context.
-        let _ = stopping.wait_for(|stopping| *stopping).await;
+        let stopped = async { drop(stopping.wait_for(|stopping| *stopping).await) };
+        match &controller.shards {
+            None => stopped.await,
+            Some(shards) => tokio::select! {
+                biased;
+                () = stopped => {}
+                () = shards.cancelled(self.key()) => {}
+            },
+        }
     }
 
-    /// Returns whether the controller shuts down, or its cluster is disengaged.
+    /// Returns whether [`cancelled`](Self::cancelled) completes at once.
     pub fn is_cancelled(&self) -> bool {
-        *self.reconcile.controller.stopping.borrow()
+        let controller = &self.reconcile.controller;
+        *controller.stopping.borrow()
+            || controller.shards.as_ref().is_some_and(|shards| shards.is_cancelled(self.key()))
+    }
+
+    /// Returns the fence of the key, for a store outside of the cluster that rejects lower epochs. `None` if the controller is not
+    /// [divided](super::Controller::sharded), or if this replica does not hold the key any more.
+    pub fn fence(&self) -> Option<RingFence> {
+        self.reconcile.controller.shards.as_ref()?.fence(self.key())
     }
 }
 

@@ -1,9 +1,12 @@
 //! [`ControllerError`]: why a controller could not start, or did not shut down in time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_cache::informer::Stopped;
 use thiserror::Error;
+
+use crate::ring::RingError;
 
 /// Why a controller could not start, did not shut down in time, or did not accept a source. Reconciles that fail do not end a controller.
 ///
@@ -58,6 +61,16 @@ pub enum ControllerError {
         controller: String,
         /// The contradiction.
         problem: String,
+    },
+    /// The replica is not in the ring any more that divides the controller, so it stopped.
+    #[error("controller {controller}: stopped because it is not in ring {ring} any more: {error}")]
+    RingLost {
+        /// The name of the controller.
+        controller: String,
+        /// The name of the ring.
+        ring: String,
+        /// Why the ring ended.
+        error: Arc<RingError>,
     },
     /// The controller stopped, but reconciles or handlers did not return within the grace period.
     #[error(

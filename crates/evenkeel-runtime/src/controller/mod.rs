@@ -23,6 +23,8 @@ pub mod predicate;
 mod reconcile_error;
 mod reconciler;
 mod references;
+mod shard_writes;
+mod sharding;
 mod source;
 mod source_handler;
 mod source_set;
@@ -55,6 +57,7 @@ use crate::clusters::ClusterMember;
 use crate::events::EventRecorder;
 use crate::health::Diagnostics;
 use crate::inspect::Inspector;
+use crate::ring::{Ring, WorkingRing};
 
 pub use self::context::{Context, NotWatched};
 pub use self::error::ControllerError;
@@ -149,6 +152,7 @@ pub struct Controller<K> {
     recorder: Option<EventRecorder>,
     settings: ControllerSettings,
     member: Option<ClusterMember>,
+    ring: Option<Arc<WorkingRing>>,
 }
 
 impl<K: StaticKind> Controller<K> {
@@ -203,6 +207,7 @@ impl<K: 'static> Controller<K> {
                 resync: None,
             },
             member: None,
+            ring: None,
         }
     }
 
@@ -221,6 +226,66 @@ impl<K: 'static> Controller<K> {
     /// Uses these informers, unless others are set.
     pub(crate) fn default_informers(self, informers: &InformerFactory) -> Self {
         if self.informers.is_some() { self } else { self.informers(informers) }
+    }
+
+    /// Divides the objects among all replicas of the program that use this name: see [`ring`](crate::ring). Each replica caches and
+    /// reconciles a part of the namespaces. Nothing in the reconcile changes.
+    ///
+    /// The same as [`sharded_in`](Self::sharded_in) with `Ring::new(client, name)`.
+    ///
+    /// ```
+    /// # async fn example(client: evenkeel_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// use evenkeel_runtime::manager::shutdown_signal;
+    /// use evenkeel_runtime::{Controller, Next};
+    /// use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+    ///
+    /// Controller::<Deployment>::new(&client)
+    ///     .owns::<ReplicaSet>()
+    ///     .sharded("deployment-controller")
+    ///     .run(shutdown_signal()?, |deployment, _| async move {
+    ///         println!("{} is reconciled here", deployment.key());
+    ///         Ok(Next::done())
+    ///     })
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn sharded(self, name: impl Into<String>) -> Self {
+        let ring = Ring::new(&self.client, name);
+        self.sharded_in(ring)
+    }
+
+    /// Divides the objects among the members of a ring: all replicas of the program.
+    ///
+    /// # Guarantees
+    /// - No two replicas reconcile one key at once, whatever the network, the clocks and the scheduler do: see [`Ring`] for the
+    ///   assumptions. A reconcile whose key moves is finished first, or dropped at the [drain limit](Ring::drain_limit).
+    /// - The caches of a replica have all objects of the namespaces that it reconciles, and no others. So have those of
+    ///   [owned](Self::owns) and other namespaced kinds; [`Source::everywhere`] keeps all objects.
+    /// - A reconcile sees what the previous replica wrote for that key, within the limit of [`own_writes`](Self::own_writes).
+    /// - Each object of a gained namespace is reconciled once, with low priority. Deletions that are observed while the namespace moves
+    ///   are reconciled too.
+    ///
+    /// # Not guaranteed
+    /// - That backoffs, delays of [`Next`] and priorities move with the keys.
+    /// - That a key that a source maps to another namespace is reconciled: only the replica that sees the event enqueues it, and drops it
+    ///   if it does not hold that namespace. Use [`Source::everywhere`] for such sources.
+    /// - That [`on_deleted`](Self::on_deleted) runs for objects that are deleted between the crash of a replica and the list of the
+    ///   next. Use finalizers.
+    ///
+    /// With a [`Manager`](crate::Manager) the controller works in every replica, whether it leads or not.
+    ///
+    /// # Errors
+    /// [`run`](Self::run) returns an error if the ring ends: see [`RingError`](crate::ring::RingError). The keys of a kind without a
+    /// namespace cannot be divided by namespace, and none can by uid: use [`ShardBy::Key`](crate::ring::ShardBy::Key).
+    pub fn sharded_in(mut self, ring: Ring) -> Self {
+        self.ring = Some(Arc::new(WorkingRing::new(ring)));
+        self
+    }
+
+    /// Returns whether the replicas of the program divide the objects.
+    pub(crate) fn is_sharded(&self) -> bool {
+        self.ring.is_some()
     }
 
     /// Makes this the part of a controller of several clusters that reconciles one of them. It shares name, metrics and workers with

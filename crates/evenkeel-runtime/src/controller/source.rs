@@ -52,6 +52,7 @@ pub struct Source<T> {
     filters: EventFilters<T>,
     wanted: WantedKind,
     waits_for_installation: bool,
+    is_everywhere: bool,
 }
 
 /// The shortest resync period of a handler.
@@ -122,7 +123,14 @@ impl<T: 'static> Source<T> {
 
     fn over(informer: SourceInformer<T>, wanted: WantedKind) -> Self {
         let filters = EventFilters::default();
-        Source { informer, role: SourceRole::Read, filters, wanted, waits_for_installation: false }
+        Source {
+            informer,
+            role: SourceRole::Read,
+            filters,
+            wanted,
+            waits_for_installation: false,
+            is_everywhere: false,
+        }
     }
 
     /// Watches the objects of an informer of your own: with another source, other options, or of another client. Namespace, selectors
@@ -150,6 +158,16 @@ impl<T: 'static> Source<T> {
     /// Without it, a kind that is not served fails the start of the controller.
     pub fn when_installed(mut self) -> Self {
         self.waits_for_installation = true;
+        self
+    }
+
+    /// Has every replica of a [divided](super::Controller::sharded) controller cache all objects of the kind: Nodes, classes, and what
+    /// reconciles read from other namespaces. No effect on other controllers.
+    ///
+    /// Otherwise a replica caches the objects of the namespaces that it works on. Cluster-scoped kinds beside the controller's own are
+    /// everywhere in any case, and so are all others if the controller is divided by another key than the namespace.
+    pub fn everywhere(mut self) -> Self {
+        self.is_everywhere = true;
         self
     }
 
@@ -282,14 +300,15 @@ impl<T: 'static> AttachSource for Source<T> {
     ) -> Result<Attachment, ControllerError> {
         let controller = || to.controller.clone();
         let stopped = |stopped| ControllerError::InformerStopped { controller: controller(), stopped };
-        let (informer, hold) = self.held_informer(&to.informers, served).map_err(stopped)?;
+        let informers = to.factory(served.unwrap_or(&self.wanted.info), is_primary, self.is_everywhere);
+        let (informer, hold) = self.held_informer(&informers, served).map_err(stopped)?;
         let kind = to.kinds.join(&informer, is_primary, || {
             if let Some(inspector) = &to.inspector {
                 inspector.informer(&informer);
             }
             match &self.informer {
                 SourceInformer::OfUser(_) => WatchedKind::of_user(informer.clone()),
-                SourceInformer::OfFactory(_) => WatchedKind::of_factory(informer.clone(), &to.informers),
+                SourceInformer::OfFactory(_) => WatchedKind::of_factory(informer.clone(), &informers),
             }
         });
         let handler = self.enqueuing(to, &informer);

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use evenkeel_base::task::scheduled;
-use evenkeel_cache::{InformerFactory, InformerHold, Registration};
+use evenkeel_cache::{InformerFactory, InformerHold, Registration, ShardScope};
 use evenkeel_client::Client;
 use evenkeel_core::{ObjectKey, ResourceInfo};
 use evenkeel_queue::WorkQueue;
@@ -17,6 +17,7 @@ use super::definition::{DefinitionState, MissingKind};
 use super::error::ControllerError;
 use super::history::History;
 use super::installation::{InstallationWatch, InstalledKind};
+use super::sharding::KeyPlaces;
 use super::source_slot::{Attachment, SlotPhase, SourceSlot};
 use super::started::not_synced;
 use super::watched_kinds::WatchedKinds;
@@ -27,6 +28,8 @@ pub(super) struct SourceSet {
     pub(super) controller: String,
     pub(super) client: Client,
     pub(super) informers: InformerFactory,
+    /// What the informers follow, if the controller is divided.
+    pub(super) sharding: Option<SourceSharding>,
     pub(super) queue: WorkQueue<ObjectKey>,
     pub(super) kinds: Arc<WatchedKinds>,
     pub(super) history: History,
@@ -50,11 +53,27 @@ struct SlotList {
     is_closed: bool,
 }
 
+/// How the informers of a divided controller follow its ring.
+#[derive(Clone)]
+pub(super) struct SourceSharding {
+    pub(super) places: KeyPlaces,
+    pub(super) scope: ShardScope,
+}
+
+impl SourceSharding {
+    /// Returns the factory for the informer of a kind.
+    fn factory(&self, informers: &InformerFactory, info: &ResourceInfo, is_primary: bool) -> InformerFactory {
+        let key = if is_primary { Some(self.places.of_own_kind()) } else { self.places.of_other_kind(info) };
+        key.map_or_else(|| informers.clone(), |key| informers.in_shards(key, &self.scope))
+    }
+}
+
 /// What a controller gives its sources.
 pub(super) struct SourceContext {
     pub(super) controller: String,
     pub(super) client: Client,
     pub(super) informers: InformerFactory,
+    pub(super) sharding: Option<SourceSharding>,
     pub(super) queue: WorkQueue<ObjectKey>,
     pub(super) history: History,
     pub(super) inspector: Option<Inspector>,
@@ -69,12 +88,23 @@ impl SourceSet {
     /// # Panics
     /// Outside of a tokio runtime.
     pub(super) fn new(context: SourceContext) -> Arc<Self> {
-        let SourceContext { controller, client, informers, queue, history, inspector, resync, sync_timeout, owner } =
-            context;
+        let SourceContext {
+            controller,
+            client,
+            informers,
+            sharding,
+            queue,
+            history,
+            inspector,
+            resync,
+            sync_timeout,
+            owner,
+        } = context;
         Arc::new(SourceSet {
             controller,
             client,
             informers,
+            sharding,
             queue,
             kinds: Arc::default(),
             history,
@@ -86,6 +116,14 @@ impl SourceSet {
             slots: Mutex::default(),
             failure: watch::Sender::new(None),
         })
+    }
+
+    /// Returns the factory for the informer of a source.
+    pub(super) fn factory(&self, info: &ResourceInfo, is_primary: bool, is_everywhere: bool) -> InformerFactory {
+        match &self.sharding {
+            Some(sharding) if !is_everywhere => sharding.factory(&self.informers, info, is_primary),
+            _ => self.informers.clone(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, SlotList> {

@@ -16,7 +16,8 @@ use super::history::{DiagnosticsEntry, History};
 use super::metrics::ControllerMetrics;
 use super::next::Next;
 use super::reconcile_error::ReconcileError;
-use super::source_set::{SourceContext, SourceSet};
+use super::sharding::{ControllerShards, KeyPlaces, ShardedController};
+use super::source_set::{SourceContext, SourceSet, SourceSharding};
 use super::source_slot::SourceSlot;
 use super::standby::StandbyController;
 use super::started::StartedController;
@@ -69,6 +70,13 @@ impl<K: 'static> Controller<K> {
         let invalid = |problem: String| ControllerError::InvalidConfig { controller: label.clone(), problem };
         let informers =
             self.informers.unwrap_or_else(|| InformerFactory::builder(&self.client).name(name.as_str()).build());
+        let sharding = match &self.ring {
+            None => None,
+            Some(ring) => {
+                let places = KeyPlaces::of(ring.ring().divides_by(), &owner).map_err(invalid)?;
+                Some(SourceSharding { places, scope: ring.scope().clone() })
+            }
+        };
         let select =
             |informers: &InformerFactory, labels: &str, fields: &str| (self.select)(informers, &owner, labels, fields);
         let informers = self.scope.narrow(informers, select).map_err(invalid)?;
@@ -83,12 +91,25 @@ impl<K: 'static> Controller<K> {
             controller: label,
             client: self.client.clone(),
             informers: informers.clone(),
+            sharding: sharding.clone(),
             queue: queue.clone(),
             history: history.clone(),
             inspector: self.inspector.clone(),
             resync: self.settings.resync,
             sync_timeout: self.settings.sync_timeout,
             owner,
+        });
+        let shards = self.ring.as_ref().zip(sharding).map(|(ring, sharding)| {
+            ControllerShards::new(ShardedController {
+                controller: sources.controller.clone(),
+                client: self.client.clone(),
+                namespace: self.scope.namespace.clone(),
+                ring: ring.ring().handle(),
+                places: sharding.places,
+                queue: queue.clone(),
+                kinds: Arc::clone(&sources.kinds),
+                own_writes: self.settings.own_writes,
+            })
         });
         let primary = SourceSlot::new(Box::new(self.primary), true);
         let mut others = self.cell.start(&sources).into_iter();
@@ -105,6 +126,7 @@ impl<K: 'static> Controller<K> {
             recorder: self.recorder.map_or_else(OnceLock::new, OnceLock::from),
             stopping: watch::Sender::new(false),
             member: self.member,
+            shards,
         });
         let diagnostics_entry =
             self.diagnostics.and_then(|diagnostics| DiagnosticsEntry::new(diagnostics, &history, &shared, &queue));
@@ -122,6 +144,7 @@ impl<K: 'static> Controller<K> {
             diagnostics_entry,
             dropped_keys: OnceLock::new(),
             cell: self.cell,
+            ring: self.ring,
         };
         // On an error, dropping the started controller removes the handlers that were added.
         added?;

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::panic::resume_unwind;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -20,10 +20,12 @@ use super::handle::{CellGuard, ControllerHandle};
 use super::history::{DiagnosticsEntry, History};
 use super::metrics::ControllerMetrics;
 use super::parked_keys::{CacheWaiter, ParkedKeys};
+use super::sharding::ControllerShards;
 use super::source_set::SourceSet;
 use super::standby::StopReport;
 use super::workers::{Reconcile, Workers};
 use crate::inspect::Inspector;
+use crate::ring::WorkingRing;
 
 /// The time that recorded events have to be written when a controller shuts down.
 const EVENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -64,6 +66,8 @@ pub(super) struct StartedController {
     pub(super) dropped_keys: OnceLock<usize>,
     /// Ends the handles of the controller.
     pub(super) cell: CellGuard,
+    /// The ring that divides the controller.
+    pub(super) ring: Option<Arc<WorkingRing>>,
 }
 
 /// How the workers ended.
@@ -106,7 +110,10 @@ impl StartedController {
             synced = self.synced() => synced.map(|()| true),
         };
         let (workers, deadline) = match synced {
-            Ok(true) => self.work(shutdown, reconcile).await,
+            Ok(true) => match self.ring.clone().zip(self.shared.shards.clone()) {
+                None => self.work(shutdown, reconcile).await,
+                Some((ring, shards)) => self.work_in(&ring, shards, shutdown, reconcile).await,
+            },
             not_started => (WorkersResult { outcome: not_started.map(drop), dropped: 0 }, self.deadline()),
         };
         let WorkersResult { outcome, dropped: running } = workers;
@@ -117,6 +124,27 @@ impl StartedController {
             return Err(ControllerError::GraceExceeded { controller: self.name(), running, handlers, grace });
         }
         Ok(StopReport { dropped_keys: self.dropped_keys() })
+    }
+
+    /// Runs the workers while this replica is in the ring. It leaves the ring when `shutdown` resolves.
+    async fn work_in(
+        &self,
+        ring: &WorkingRing,
+        shards: Arc<ControllerShards>,
+        shutdown: Pin<&mut (dyn Future<Output = ()> + Send)>,
+        reconcile: Reconcile,
+    ) -> (WorkersResult, Instant) {
+        let mut ended = Ok(());
+        let (mut result, deadline) = {
+            let left = pin!(async { ended = ring.run(shards, shutdown).await });
+            self.work(left, reconcile).await
+        };
+        if let Err(error) = ended {
+            let (controller, ring) = (self.name(), ring.ring().name().to_owned());
+            result.outcome =
+                result.outcome.and(Err(ControllerError::RingLost { controller, ring, error: Arc::new(error) }));
+        }
+        (result, deadline)
     }
 
     /// Runs the workers. Returns how they ended, and the deadline of the shutdown.

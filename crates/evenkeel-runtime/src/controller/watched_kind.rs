@@ -8,6 +8,8 @@ use evenkeel_cache::informer::InformerStatus;
 use evenkeel_cache::source::BoxFuture;
 use evenkeel_cache::store::StoreStopped;
 use evenkeel_cache::{InformerFactory, Lister, SharedInformer};
+use evenkeel_client::{Client, ListParams};
+use evenkeel_core::status::qualified;
 use evenkeel_core::{Header, ObjectKey, ResourceInfo, ResourceVersion};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -36,6 +38,8 @@ trait ErasedInformer: Send + Sync {
         key: &'a ObjectKey,
         version: &'a ResourceVersion,
     ) -> BoxFuture<'a, Result<(), StoreStopped>>;
+    fn shows<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), StoreStopped>>;
+    fn keys(&self) -> Vec<ObjectKey>;
     fn is_in_scope(&self, key: &ObjectKey) -> bool;
     fn uid(&self, key: &ObjectKey) -> Option<String>;
     fn complete_lists(&self) -> u64;
@@ -55,6 +59,15 @@ impl<T: 'static> ErasedInformer for SharedInformer<T> {
     ) -> BoxFuture<'a, Result<(), StoreStopped>> {
         let indexer = self.indexer();
         Box::pin(async move { indexer.at_least_for(key, version).await })
+    }
+
+    fn shows<'a>(&'a self, version: &'a ResourceVersion) -> BoxFuture<'a, Result<(), StoreStopped>> {
+        let indexer = self.indexer();
+        Box::pin(async move { indexer.at_least(version).await })
+    }
+
+    fn keys(&self) -> Vec<ObjectKey> {
+        self.indexer().keys()
     }
 
     fn is_in_scope(&self, key: &ObjectKey) -> bool {
@@ -154,6 +167,34 @@ impl WatchedKind {
     /// Waits until the cache shows a write of an object.
     pub(super) async fn at_least(&self, key: &ObjectKey, version: &ResourceVersion) -> Result<(), StoreStopped> {
         self.informer.at_least(key, version).await
+    }
+
+    /// Returns the name of the resource, such as `deployments.apps`.
+    pub(super) fn resource(&self) -> String {
+        qualified(self.info.group(), self.info.plural())
+    }
+
+    /// Waits until the cache shows everything up to a version.
+    pub(super) async fn shows(&self, version: &ResourceVersion) {
+        // A store that stopped does not change any more.
+        let _ = self.informer.shows(version).await;
+    }
+
+    /// Waits until the cache shows everything that is written now. An empty namespace stands for all.
+    pub(super) async fn shows_newest(&self, client: &Client, namespace: &str) {
+        let mut api = client.dynamic(&self.info);
+        if self.info.namespaced() && !namespace.is_empty() {
+            api = api.namespace(namespace);
+        }
+        match api.metadata().list(&ListParams::default().limit(1)).await {
+            Ok(newest) => self.shows(newest.resource_version()).await,
+            Err(error) => tracing::warn!(kind = self.kind(), %error, "the newest version cannot be read"),
+        }
+    }
+
+    /// Returns the keys of the cached objects.
+    pub(super) fn keys(&self) -> Vec<ObjectKey> {
+        self.informer.keys()
     }
 
     /// Returns whether the namespace of a key is in the set of the informer.

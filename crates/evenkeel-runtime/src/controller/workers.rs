@@ -62,6 +62,8 @@ enum ReconcileOutcome {
     Failed(ReconcileError),
     Panicked(Box<dyn Any + Send>),
     TimedOut(Duration),
+    /// The key moved to another replica, or the Lease of this one is over.
+    Revoked,
 }
 
 impl Workers {
@@ -75,6 +77,12 @@ impl Workers {
                 self.metrics.out_of_scope.increment(1);
                 tracing::debug!(controller = %self.shared.name, key = %item.key(), "namespace left the set; key dropped");
                 item.forget();
+                continue;
+            }
+            if let Some(shards) = &self.shared.shards
+                && !shards.may_start(item.key()).await
+            {
+                item.done();
                 continue;
             }
             if let Some(item) = self.parked_keys.admit(item) {
@@ -114,7 +122,15 @@ impl Workers {
         );
         let outcome = {
             let _active = self.metrics.running();
-            self.attempt(context.clone()).instrument(span.clone()).await
+            let attempt = self.attempt(context.clone());
+            async {
+                match &self.shared.shards {
+                    None => attempt.await,
+                    Some(shards) => shards.guard(context.key(), attempt).await.unwrap_or(ReconcileOutcome::Revoked),
+                }
+            }
+            .instrument(span.clone())
+            .await
         };
         self.metrics.took(started.elapsed());
         let is_awaited = self.settings.own_writes.is_some() && !is_planted(Defect::OwnWritesNotAwaited);
@@ -145,6 +161,12 @@ impl Workers {
         let metrics = &self.metrics;
         let Next { requeue, priority } = match outcome {
             ReconcileOutcome::Succeeded(next) => next,
+            // If the key stays here, it is reconciled again.
+            ReconcileOutcome::Revoked => {
+                tracing::debug!("reconcile dropped: the lease is over, or the key moved to another replica");
+                self.queue.add(item.key().clone());
+                return item.done();
+            }
             failed => return self.fail(item, failed),
         };
         let add = AddOptions::new().priority(priority.unwrap_or(item.priority()));
@@ -199,7 +221,7 @@ impl Workers {
                 metrics.timeouts.increment(1);
                 self.retry(item, format_args!("the reconcile exceeded the timeout of {limit:?} and was dropped"));
             }
-            ReconcileOutcome::Succeeded(_) => {}
+            ReconcileOutcome::Succeeded(_) | ReconcileOutcome::Revoked => {}
         }
     }
 

@@ -130,6 +130,7 @@ where
     let request = Arc::new(request);
     let handle = AddedController { handle: controller.handle(), stop: Arc::clone(&request), ended, is_detached: false };
     let make: MakeStandby = Box::new(move |informers, targets: &DiagnosticTargets| {
+        let is_sharded = controller.is_sharded();
         let mut standby = prepared(controller, informers, targets).standby()?;
         let running = standby.take_running();
         let (name, readiness) = (standby.name().to_owned(), standby.readiness());
@@ -168,7 +169,7 @@ where
             if shared.stop.is_requested() { Ok(()) } else { outcome.map(drop) }
         });
         let lead = ManagedTask { cancelled: Some(stop), ..lead };
-        Ok(StandbyTasks { readiness, lead, running, informers })
+        Ok(StandbyTasks { readiness, lead, running, informers, is_sharded })
     });
     (handle, make)
 }

@@ -58,6 +58,8 @@ struct StandbyTasks {
     running: RunningInformers,
     /// The name of the controller and the factory of its informers.
     informers: (String, InformerFactory),
+    /// Whether the workers run in every replica.
+    is_sharded: bool,
 }
 
 /// Runs the parts of a program, controllers, servers and other tasks, over one client and one set of informers. controller-runtime's
@@ -195,7 +197,8 @@ impl Manager {
         self
     }
 
-    /// Adds a controller. It fills its caches and its queue as standby, and reconciles while this process leads.
+    /// Adds a controller. It fills its caches and its queue as standby, and reconciles while this process leads. A
+    /// [sharded](Controller::sharded) one reconciles its part in every replica.
     ///
     /// It uses the informers of the manager, also if it has a namespace, selectors or a resync period: there is one informer for each
     /// kind, namespace and selector. A controller with informers of [another factory](Controller::informers) that cache the same
@@ -207,6 +210,7 @@ impl Manager {
         Fut: Future<Output = Result<Next, ReconcileError>> + Send + 'static,
     {
         self.controllers.push(Box::new(move |informers, targets| {
+            let is_sharded = controller.is_sharded();
             let mut standby = prepared(controller, informers, targets).standby()?;
             let running = standby.take_running();
             let (name, ready) = (standby.name().to_owned(), standby.readiness());
@@ -219,7 +223,7 @@ impl Manager {
                 }
             });
             let lead = task(name, move |stop: StopSignal| standby.lead(stop.requested(), reconcile));
-            Ok(StandbyTasks { readiness, lead, running, informers })
+            Ok(StandbyTasks { readiness, lead, running, informers, is_sharded })
         }));
         self
     }

@@ -139,12 +139,15 @@ impl RunningManager {
         targets: &DiagnosticTargets,
         others: &[InformerFactory],
     ) -> Result<InformerFactory, ControllerError> {
-        let StandbyTasks { readiness, lead, running, informers: (name, informers) } =
+        let StandbyTasks { readiness, lead, running, informers: (name, informers), is_sharded } =
             controller(&self.informers, targets)?;
         cached_twice(&name, &informers, others)?;
         self.running.merge(running);
         self.always.start(readiness);
-        self.add_elected(lead);
+        match is_sharded {
+            true => self.always.start(lead),
+            false => self.add_elected(lead),
+        }
         Ok(informers)
     }
 

@@ -38,7 +38,9 @@ impl Inbox {
             }
             Event::Delete(Deleted::Observed(object)) => (object.key().name().to_owned(), LeaseChange::Deleted(object)),
             Event::Delete(Deleted::Missed { key, .. }) => (key.name().to_owned(), LeaseChange::Missed),
-            Event::Delete(Deleted::OutOfScope { object }) => (object.key().name().to_owned(), LeaseChange::Missed),
+            Event::Delete(Deleted::OutOfScope { object } | Deleted::Moved { object }) => {
+                (object.key().name().to_owned(), LeaseChange::Missed)
+            }
         };
         self.changes.lock().unwrap_or_else(PoisonError::into_inner).insert(name, change);
         self.arrived.notify_one();

@@ -55,6 +55,7 @@ mod planted;
 mod ring_builder;
 mod settings;
 mod shared;
+mod shared_work;
 mod slices;
 mod table;
 
@@ -63,6 +64,7 @@ pub use handle::{RingFence, RingHandle, RingMember, RingSlice};
 pub use member_record::SliceLoad;
 pub use ring_builder::Ring;
 pub use settings::{RingConfigError, ShardBy};
+pub(crate) use shared_work::{RangeWrites, ShardedWork, WorkingRing};
 pub use slices::{Drain, Grant, SliceEvent, Slices};
 pub use table::TableError;
 

@@ -235,6 +235,14 @@ impl Ring {
         self.settings.check(&self.name, &self.identity)
     }
 
+    pub(crate) fn divides_by(&self) -> ShardBy {
+        self.settings.shard_by
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Returns a handle that reads the ring and runs guarded work. Take it after the settings are complete.
     pub fn handle(&self) -> RingHandle {
         RingHandle { shared: Arc::clone(&self.shared) }

@@ -13,6 +13,7 @@ mod references;
 mod results;
 mod run_time_sources;
 mod scaling;
+mod sharded;
 mod shared_informers;
 mod shutdown;
 mod sources;

@@ -1,0 +1,196 @@
+//! [`WorkingRing`]: a ring for work that has caches: they follow the wanted ranges, and the work follows the grants.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use evenkeel_base::task::scheduled;
+use evenkeel_cache::source::BoxFuture;
+use evenkeel_cache::{ShardScope, ShardScopeError};
+use evenkeel_core::shard::{ShardRange, ShardRanges};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::{Drain, Grant, Ring, RingError, RingHandle, SliceEvent, Slices};
+
+/// Work that is divided by places.
+pub(crate) trait ShardedWork: Send + Sync + 'static {
+    /// Prepares for the objects of these places, and of no others.
+    fn want(&self, wanted: &ShardRanges);
+
+    /// Starts the work of a range once the caches show what the previous owner wrote. [`stop`](Self::stop) and [`lose`](Self::lose)
+    /// revoke it, also before it has started.
+    fn start(self: Arc<Self>, grant: Arc<Grant>) -> BoxFuture<'static, ()>;
+
+    /// Starts nothing of the range any more, at once. The future ends with the last work, and returns what was written.
+    fn stop(self: Arc<Self>, range: ShardRange, cancel_at: Instant) -> BoxFuture<'static, RangeWrites>;
+
+    /// Forgets the range. Its work is not polled any more.
+    fn lose(&self, range: ShardRange);
+}
+
+/// What was written in a range, for its next owner.
+#[derive(Debug, Default)]
+pub(crate) struct RangeWrites {
+    /// The highest versions by resource.
+    pub(crate) versions: BTreeMap<String, u64>,
+    /// Whether there are writes whose outcome is not known.
+    pub(crate) is_loose: bool,
+}
+
+/// A ring, and the scope of the caches that follow it.
+pub(crate) struct WorkingRing {
+    ring: Ring,
+    scope: ShardScope,
+}
+
+impl WorkingRing {
+    pub(crate) fn new(ring: Ring) -> Self {
+        WorkingRing { ring: ring.covered_by_caller(), scope: ShardScope::new(ShardRanges::empty()) }
+    }
+
+    pub(crate) fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    pub(crate) fn scope(&self) -> &ShardScope {
+        &self.scope
+    }
+
+    /// Joins the ring and divides the work until `shutdown` completes and the ring has been left.
+    pub(crate) async fn run<T>(
+        &self,
+        work: Arc<dyn ShardedWork>,
+        shutdown: impl Future<Output = T>,
+    ) -> Result<(), RingError> {
+        let (slices, handle) = (self.ring.slices(), self.ring.handle());
+        let caches = follow(&handle, &self.scope, &work);
+        let divided = async {
+            tokio::join!(biased; divide(&work, slices), caches);
+        };
+        tokio::select! {
+            biased;
+            ended = self.ring.run(shutdown) => ended,
+            // The caches are followed for ever.
+            () = divided => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for WorkingRing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WorkingRing").field(&self.ring).finish()
+    }
+}
+
+/// Has the caches follow the wanted ranges, and reports what they cover.
+async fn follow(handle: &RingHandle, scope: &ShardScope, work: &Arc<dyn ShardedWork>) {
+    let mut wanted = handle.wanted();
+    loop {
+        let ranges = wanted.borrow_and_update().clone();
+        // First, so that the events of new objects are not refused.
+        work.want(&ranges);
+        scope.set(ranges.clone());
+        let covered = tokio::select! {
+            biased;
+            _ = wanted.changed() => continue,
+            covered = scope.wait_until_covered(&ranges) => covered,
+        };
+        match covered {
+            Ok(()) => handle.cover(ranges),
+            Err(error @ ShardScopeError::Stopped { .. }) => {
+                // The controller ends with the informer.
+                tracing::warn!(%error, "caches do not follow the ring");
+            }
+            Err(_) => {}
+        }
+        // The sender lives as long as the handle.
+        let _ = wanted.changed().await;
+    }
+}
+
+/// Passes the changes of the ring to the work.
+async fn divide(work: &Arc<dyn ShardedWork>, mut slices: Slices) {
+    let mut tasks = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            event = slices.next() => match event {
+                Some(SliceEvent::Granted(grant)) => {
+                    let started = Arc::clone(work).start(Arc::new(grant));
+                    tasks.spawn(scheduled(started));
+                }
+                Some(SliceEvent::Draining(drain)) => {
+                    let stopped = Arc::clone(work).stop(drain.range(), drain.cancel_at());
+                    tasks.spawn(scheduled(release(drain, stopped)));
+                }
+                Some(SliceEvent::Lost { range }) => work.lose(range),
+                None => return,
+            },
+            Some(_) = tasks.join_next() => {}
+        }
+    }
+}
+
+/// Releases a range when its work has ended.
+async fn release(mut drain: Drain, stopped: BoxFuture<'static, RangeWrites>) {
+    let writes = stopped.await;
+    for (resource, version) in writes.versions {
+        drain.written(resource, version);
+    }
+    if writes.is_loose {
+        drain.loose();
+    }
+}
+
+impl Grant {
+    /// Returns whether another member has released the range to this one.
+    pub(crate) fn is_released(&self) -> bool {
+        self.predecessor.is_some()
+    }
+}
+
+impl Drain {
+    /// Returns when running work should be cancelled.
+    pub(crate) fn cancel_at(&self) -> Instant {
+        self.cancel_at
+    }
+}
+
+impl RingHandle {
+    /// Returns whether the Lease of this member is valid.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.shared.is_valid()
+    }
+
+    /// Waits until the Lease of this member is not valid.
+    pub(crate) async fn lapsed(&self) {
+        let mut changes = self.shared.view.subscribe();
+        loop {
+            let valid_until = changes.borrow_and_update().valid_until.unwrap_or_default();
+            let Some(left) = valid_until.checked_sub(self.shared.clock.now()).filter(|left| !left.is_zero()) else {
+                return;
+            };
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep(left) => {}
+                // The sender lives as long as the handle.
+                _ = changes.changed() => {}
+            }
+        }
+    }
+
+    /// Waits until this member holds a place and may start work, or does not hold it. Returns whether it does.
+    pub(crate) async fn may_start(&self, place: u64) -> bool {
+        let mut changes = self.shared.view.subscribe();
+        loop {
+            let holds = changes.borrow_and_update().work_at(place).is_some_and(|work| !work.is_draining);
+            if !holds || self.is_owned(place) {
+                return holds;
+            }
+            // The sender lives as long as the handle.
+            let _ = changes.changed().await;
+        }
+    }
+}
