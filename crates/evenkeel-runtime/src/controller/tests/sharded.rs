@@ -182,7 +182,7 @@ async fn shr_049_and_shm_008_caches_have_the_objects_of_a_replica() {
         secrets.create(&value(json!({"metadata": {"name": "s"}}))).await.unwrap();
     }
     client.api::<Node>().create(&value(json!({"metadata": {"name": "n"}}))).await.unwrap();
-    let seen: Arc<Mutex<BTreeMap<&'static str, (usize, usize, usize, usize)>>> = Arc::default();
+    let seen: Arc<Mutex<BTreeMap<&'static str, [usize; 4]>>> = Arc::default();
     let started = ["a", "b"].map(|name| {
         let seen = Arc::clone(&seen);
         let built = Controller::<ConfigMap>::new(&client)
@@ -196,13 +196,13 @@ async fn shr_049_and_shm_008_caches_have_the_objects_of_a_replica() {
             let seen = Arc::clone(&seen);
             async move {
                 let namespace = map.key().namespace().unwrap_or_default().to_owned();
-                assert!(ctx.lister::<Secret>()?.get(&ObjectKey::namespaced(&*namespace, "s")).is_some());
-                let sizes = (
+                assert!(ctx.lister::<Secret>()?.get(ObjectKey::namespaced(&namespace, "s")).is_some());
+                let sizes = [
                     ctx.lister::<ConfigMap>()?.list_all().len(),
                     ctx.lister::<Secret>()?.list_all().len(),
                     ctx.lister::<Node>()?.list_all().len(),
                     ctx.lister::<k8s_openapi::api::core::v1::ServiceAccount>()?.list_all().len(),
-                );
+                ];
                 seen.lock().unwrap().insert(name, sizes);
                 Ok(Next::done())
             }
@@ -212,12 +212,13 @@ async fn shr_049_and_shm_008_caches_have_the_objects_of_a_replica() {
     touch_all(&client, "settled").await;
     pass(secs(5)).await;
     let seen = seen.lock().unwrap().clone();
-    let [a, b] = ["a", "b"].map(|name| seen[name]);
-    assert_eq!(a.0 + b.0, NAMESPACES, "{seen:?}");
-    assert_eq!((a.0, b.0), (a.1, b.1), "owned objects are where their namespace is: {seen:?}");
-    assert!(a.0 > 0 && b.0 > 0, "{seen:?}");
-    assert_eq!((a.2, b.2), (1, 1), "kinds without a namespace are everywhere");
-    assert!(a.3 >= NAMESPACES && a.3 == b.3, "{seen:?}");
+    let [[maps_a, secrets_a, nodes_a, accounts_a], [maps_b, secrets_b, nodes_b, accounts_b]] =
+        ["a", "b"].map(|name| seen[name]);
+    assert_eq!(maps_a + maps_b, NAMESPACES, "{seen:?}");
+    assert_eq!((maps_a, maps_b), (secrets_a, secrets_b), "owned objects are where their namespace is");
+    assert!(maps_a > 0 && maps_b > 0, "{seen:?}");
+    assert_eq!((nodes_a, nodes_b), (1, 1), "kinds without a namespace are everywhere");
+    assert!(accounts_a >= NAMESPACES && accounts_a == accounts_b, "{seen:?}");
     for running in started {
         running.end().await.unwrap();
     }
