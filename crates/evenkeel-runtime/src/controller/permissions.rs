@@ -27,8 +27,8 @@ impl<K: 'static> Controller<K> {
     ///
     /// If it owns objects, also `update` of `finalizers` of its own kind, which clusters that protect owner references require
     /// (the admission plugin `OwnerReferencesPermissionEnforcement`, as in OpenShift). If it waits for a kind to be
-    /// [installed](super::Source::when_installed), also `list` and `watch` of CustomResourceDefinitions. What the reconcile writes is
-    /// not known here. Namespaces of shared informers are not considered: the rules are those for all namespaces.
+    /// [installed](super::Source::when_installed), also `list` and `watch` of CustomResourceDefinitions. If it is
+    /// [sharded](Self::sharded), also the Leases in the namespace of its ring. What the reconcile writes is not known here. Namespaces of shared informers are not considered: the rules are those for all namespaces.
     ///
     /// ```
     /// use evenkeel_client::Client;
@@ -63,6 +63,15 @@ impl<K: 'static> Controller<K> {
         }
         if self.primary.watched().is_awaited || self.watched.iter().any(|watched| watched.is_awaited) {
             grant(&ResourceInfo::of::<CustomResourceDefinition>(), "", &["list", "watch"]);
+        }
+        if let Some(ring) = &self.ring {
+            let rule = PolicyRule {
+                api_groups: Some(vec!["coordination.k8s.io".to_owned()]),
+                resources: Some(vec!["leases".to_owned()]),
+                verbs: READ.into_iter().chain(["create", "update", "delete"]).map(str::to_owned).collect(),
+                ..PolicyRule::default()
+            };
+            rules.namespaces.entry(ring.ring().lease_namespace().to_owned()).or_default().push(rule);
         }
         rules.merged()
     }

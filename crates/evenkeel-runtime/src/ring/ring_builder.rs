@@ -243,6 +243,11 @@ impl Ring {
         &self.name
     }
 
+    /// Returns the namespace of the Leases.
+    pub(crate) fn lease_namespace(&self) -> &str {
+        &self.namespace
+    }
+
     /// Returns a handle that reads the ring and runs guarded work. Take it after the settings are complete.
     pub fn handle(&self) -> RingHandle {
         RingHandle { shared: Arc::clone(&self.shared) }

@@ -370,3 +370,13 @@ async fn shr_071_a_refused_replica_returns_the_reason() {
     assert!(matches!(&**error, RingError::Refused { .. }), "{refused}");
     first.end().await.unwrap();
 }
+
+#[tokio::test]
+async fn shr_002_the_permissions_include_the_leases_of_the_ring() {
+    let client = Client::disconnected();
+    let rules = Controller::<ConfigMap>::new(&client).sharded_in(ring(&client, "a").namespace("rings")).permissions();
+    let [leases] = &rules.namespaces["rings"][..] else { panic!("{:?}", rules.namespaces) };
+    assert_eq!(leases.resources, Some(vec!["leases".to_owned()]));
+    let verbs: BTreeSet<&str> = leases.verbs.iter().map(String::as_str).collect();
+    assert_eq!(verbs, BTreeSet::from(["create", "delete", "get", "list", "update", "watch"]));
+}
