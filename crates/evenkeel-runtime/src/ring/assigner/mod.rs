@@ -316,6 +316,15 @@ impl AssignerMachine {
         }
     }
 
+    /// Takes a table from a consistent read. It counts although its version is known if a late response to an older read had told
+    /// that there is none.
+    fn observe_read_table(&mut self, now: Duration, table: VersionedTable) {
+        if self.table.is_none() && table.0 == self.table_floor {
+            self.table_floor -= 1;
+        }
+        self.observe_table(now, table);
+    }
+
     /// Takes the deletion of the table, which a watch delivered with this version.
     pub(crate) fn observe_deleted_table(&mut self, now: Duration, version: u64) {
         self.note_read(now);

@@ -144,7 +144,7 @@ impl AssignerMachine {
             self.compare_terms(table.term);
         }
         match table {
-            Some(table) => self.observe_table(now, table),
+            Some(table) => self.observe_read_table(now, table),
             None if version >= self.table_floor => {
                 self.table_is_missing();
                 self.needs_list = false;
@@ -178,7 +178,7 @@ impl AssignerMachine {
                 self.needs_table = false;
                 self.table_read_at = now;
                 self.table_after = now + if self.unreadable.is_some() { self.lease_duration } else { RETRY };
-                self.observe_table(now, table);
+                self.observe_read_table(now, table);
             }
             AssignerResponse::Missing => {
                 self.needs_table = false;

@@ -69,3 +69,18 @@ fn shr_018_a_fence_that_meets_no_lease_is_an_observed_deletion() {
     assert!(matches!(request.operation, AssignerOperation::UpdateTable(..)), "{request:?}");
     assert!((at + 15..=at + 17).contains(&freed), "{freed}");
 }
+
+#[test]
+fn shr_018_a_late_response_without_a_table_does_not_hide_the_table_for_ever() {
+    let mut machine = active(vec![("a".into(), 3, lease(1))]);
+    let table = machine.table().unwrap().clone();
+    machine.needs_table = true;
+    let AssignerAction::Send(read) = machine.poll(secs(1), 0) else { panic!("no read") };
+    assert_eq!(read.operation, AssignerOperation::ReadTable);
+    machine.observe_table(secs(1), (20, Ok(Arc::clone(&table))));
+    machine.respond(secs(1), read.id, AssignerResponse::Missing);
+    let AssignerAction::Send(list) = machine.poll(secs(2), 0) else { panic!("no list") };
+    let members = vec![("a".into(), 3, lease(1))];
+    machine.respond(secs(2), list.id, AssignerResponse::Listed { version: 21, members, table: Some((20, Ok(table))) });
+    assert!(machine.table().is_some());
+}

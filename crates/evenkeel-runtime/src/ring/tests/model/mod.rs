@@ -133,6 +133,11 @@ fn shm_005_clean_machines_keep_all_invariants() {
         panic!("{} schedules failed, the first is {seed}: {failure}\n{trace}", failed.len());
     }
     let schedules = last - first;
+    assert_eq!(sum.early_releases, 0, "I5");
+    if schedules < SCHEDULES {
+        // A schedule that is replayed by its number.
+        return;
+    }
     // SHM-010, for 2,000 seeds.
     for (what, count, least) in [
         ("moves", sum.moves, 20_000),
@@ -145,7 +150,6 @@ fn shm_005_clean_machines_keep_all_invariants() {
     ] {
         assert!(count * 2_000 >= least * schedules, "SHM-010: only {count} {what} in {schedules} schedules");
     }
-    assert_eq!(sum.early_releases, 0, "I5");
 }
 
 /// Runs the schedules of a kind with a planted bug. Fails if fewer than `least` of ten thousand find `what` it leads to.
