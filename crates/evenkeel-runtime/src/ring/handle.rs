@@ -32,6 +32,17 @@ pub struct RingFence {
 }
 
 impl RingHandle {
+    /// Returns the name of the ring.
+    pub fn name(&self) -> &str {
+        &self.shared.ring
+    }
+
+    /// Returns a function that returns this handle while another one, or the ring, exists.
+    pub(crate) fn weak(&self) -> impl Fn() -> Option<RingHandle> + Send + Sync + use<> {
+        let shared = Arc::downgrade(&self.shared);
+        move || shared.upgrade().map(|shared| RingHandle { shared })
+    }
+
     /// Returns the name of this member. `None` before it joins. It changes if the membership is lost and regained.
     pub fn member(&self) -> Option<String> {
         self.shared.view.borrow().member.as_deref().map(str::to_owned)

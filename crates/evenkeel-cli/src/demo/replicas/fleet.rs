@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -38,6 +39,9 @@ pub(super) const REPLICAS: &str = "replicas";
 const WORKERS: usize = 8;
 /// Duration of a reconcile beside its writes, so that one that is not stopped in time would be seen.
 const WORK: Duration = Duration::from_millis(10);
+/// How long a reconcile waits at most for caches that show its own writes. Stale reads cost a conflict and a retry: each write has the
+/// version that it changes. A store counts as old as its slowest stream, and that of gained places is quiet until its next event.
+const OWN_WRITES: Duration = Duration::from_secs(1);
 /// Number of tasks that change objects, and the pause between two changes of one of them.
 const WRITERS: usize = 4;
 const PAUSE: Duration = Duration::from_millis(40);
@@ -122,6 +126,7 @@ pub(super) struct Fleet {
     started: usize,
     objects: Vec<ObjectKey>,
     writers: JoinSet<Result<(), Error>>,
+    are_writers_stopping: Arc<AtomicBool>,
 }
 
 impl Fleet {
@@ -155,19 +160,27 @@ impl Fleet {
             started: 0,
             objects: keys,
             writers: JoinSet::new(),
+            are_writers_stopping: Arc::default(),
         })
     }
 
     /// Starts to change the objects, over and over.
     pub(super) fn start_writers(&mut self) {
-        for part in 0..WRITERS {
+        self.are_writers_stopping = Arc::default();
+        for part in 0..WRITERS.min(self.objects.len()) {
             let objects = self.objects.iter().skip(part).step_by(WRITERS).cloned().collect();
-            self.writers.spawn(change(self.client.clone(), self.record.clone(), objects));
+            let is_stopping = Arc::clone(&self.are_writers_stopping);
+            self.writers.spawn(change(self.client.clone(), self.record.clone(), objects, is_stopping));
         }
     }
 
+    /// Stops the writers after the change that each of them has in flight: whether a dropped request was applied is not known.
     pub(super) async fn stop_writers(&mut self) {
-        self.writers.shutdown().await;
+        self.are_writers_stopping.store(true, Ordering::Relaxed);
+        let ended = async { while self.writers.join_next().await.is_some() {} };
+        if timeout(LONGEST_LEAVE, ended).await.is_err() {
+            self.writers.shutdown().await;
+        }
     }
 
     /// Starts a replica, which joins the ring.
@@ -182,6 +195,7 @@ impl Fleet {
             .named(&*identity)
             .owns::<ConfigMap>()
             .concurrency(WORKERS)
+            .own_writes(OWN_WRITES)
             .inspector(&self.inspector)
             .sharded_in(ring);
         let (record, name) = (self.record.clone(), identity.clone());
@@ -195,14 +209,14 @@ impl Fleet {
         Ok(identity)
     }
 
-    /// Drops the tasks of a replica. Its Lease stays as it is.
-    pub(super) async fn crash(&mut self, index: usize) -> String {
-        let replica = self.replicas.remove(index);
+    /// Drops the tasks of the youngest replica. Its Lease stays as it is.
+    pub(super) async fn crash(&mut self) -> Option<String> {
+        let replica = self.replicas.pop()?;
         replica.ended.abort();
         // It was cancelled, which is an error.
         let _ = replica.ended.await;
         self.crashed.insert(replica.identity.clone());
-        replica.identity
+        Some(replica.identity)
     }
 
     /// Returns a replica that is about to [leave](Replica::leave).
@@ -318,7 +332,12 @@ async fn reconcile(
 }
 
 /// Changes objects, one after the other, except those whose last change is not reconciled.
-async fn change(client: Client, record: SharedRecord, objects: Vec<ObjectKey>) -> Result<(), Error> {
+async fn change(
+    client: Client,
+    record: SharedRecord,
+    objects: Vec<ObjectKey>,
+    is_stopping: Arc<AtomicBool>,
+) -> Result<(), Error> {
     let mut pace = interval(PAUSE);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut number = 0;
@@ -326,15 +345,15 @@ async fn change(client: Client, record: SharedRecord, objects: Vec<ObjectKey>) -
         number = (number + 1) % MOST_CHANGES;
         for key in &objects {
             pace.tick().await;
+            if is_stopping.load(Ordering::Relaxed) {
+                return Ok(());
+            }
             if record.lock().is_pending(key) {
                 continue;
             }
             record.lock().changed(key, number, record.now());
             let patch = Patch::merge(&json!({"spec": {"replicas": number}}));
             client.api::<Foo>().namespace(key.namespace().unwrap_or_default()).patch(key.name(), &patch).await?;
-        }
-        if objects.is_empty() {
-            return std::future::pending().await;
         }
     }
 }

@@ -86,8 +86,9 @@ impl<'f> Story<'f> {
                 self.converge().await?
             }
             Phase::Crash => {
-                let replica = self.fleet.crash(0).await;
-                self.message(true, format!("{replica}: crashed")).await;
+                if let Some(replica) = self.fleet.crash().await {
+                    self.message(true, format!("{replica}: crashed")).await;
+                }
                 self.converge().await?
             }
             Phase::Leave => {
