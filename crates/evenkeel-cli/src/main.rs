@@ -11,6 +11,7 @@ mod observe;
 mod output;
 mod rbac;
 mod resolve;
+mod ring;
 mod selection;
 mod signals;
 mod terminal;
@@ -44,6 +45,8 @@ enum Command {
     Rbac(rbac::Arguments),
     /// Wait until objects are created or deleted, or meet a condition
     Wait(wait::Arguments),
+    /// Show which replica of a sharded controller owns what, from the Leases of its ring
+    Ring(ring::Arguments),
     /// Run a controller against a cluster
     Controller(controller::Arguments),
     /// Run benchmarks and print the results as JSON
@@ -70,6 +73,7 @@ async fn main() -> ExitCode {
         Command::New(arguments) => new::run(arguments).await,
         Command::Rbac(arguments) => rbac::run(arguments).await,
         Command::Wait(arguments) => wait::run(arguments).await,
+        Command::Ring(arguments) => ring::run(arguments).await,
         Command::Controller(arguments) => controller::run(arguments).await,
         Command::Bench(arguments) => bench::run(arguments).await,
     };

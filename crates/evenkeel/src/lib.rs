@@ -132,7 +132,7 @@ pub use evenkeel_client as client;
 pub use evenkeel_core as core;
 pub use evenkeel_queue as queue;
 pub use evenkeel_runtime::{
-    clusters, controller, election, enqueue, events, health, helpers, inspect, manager, manifests, testing, tls,
+    clusters, controller, election, enqueue, events, health, helpers, inspect, manager, manifests, ring, testing, tls,
 };
 
 #[cfg(feature = "apiserver")]

@@ -140,7 +140,7 @@ impl Environment {
 }
 
 /// Phrases the error for the demo.
-fn explain(error: StartError) -> Failure {
+pub(super) fn explain(error: StartError) -> Failure {
     match error {
         StartError::OpenToTheNetwork { address } => format!(
             "refusing to listen on {address}: every client that can reach it would be administrator; \
@@ -152,7 +152,7 @@ fn explain(error: StartError) -> Failure {
 }
 
 /// Returns a client over the network whose requests are counted.
-fn connect(server: &ApiServer, name: &str, requests: Arc<AtomicU64>) -> Result<Client, Failure> {
+pub(super) fn connect(server: &ApiServer, name: &str, requests: Arc<AtomicU64>) -> Result<Client, Failure> {
     let mut config = Config::from_kubeconfig_str(&server.kubeconfig(), &Overrides::default())?;
     config.user_agent = Some(format!("{USER_AGENT}/{name}"));
     Ok(ClientBuilder::new(config)?.layer(Count(requests)).build()?)

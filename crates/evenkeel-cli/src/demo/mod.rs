@@ -1,4 +1,4 @@
-//! `evenkeel demo`.
+//! `evenkeel demo`. With `--replicas` it is [another one](replicas).
 //!
 //! An embedded API server starts in this process, with the sample controller and a simulated cluster. Then the demo
 //! runs in phases: it creates and scales Foos, breaks Deployments, changes objects while all watches are closed, and
@@ -10,6 +10,7 @@ mod environment;
 mod numbers;
 mod pipeline;
 mod plan;
+mod replicas;
 mod report;
 mod runner;
 mod server_state;
@@ -24,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
+use evenkeel::apiserver::ApiServer;
 use evenkeel::inspect::{InspectServer, Inspector};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -42,17 +44,21 @@ const FRAME: Duration = Duration::from_millis(100);
 const REPORTS: usize = 1024;
 /// Maximum time for a replica to start or stop.
 const LONGEST_STEP: Duration = Duration::from_millis(150);
+/// Duration and number of Foos without arguments.
+const SECONDS: u64 = 20;
+const OBJECTS: u32 = 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Duration of the demo, if every phase converges in time; 0 runs without pauses
-    #[arg(long = "for", value_name = "SECONDS", default_value_t = 20, allow_negative_numbers = true)]
-    #[arg(value_parser = seconds)]
-    seconds: u64,
-    /// Number of Foos
-    #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true)]
-    #[arg(value_parser = objects)]
-    objects: u32,
+    /// Divide the Foos among replicas that join, crash, leave and are replaced; at most N at once, from 2 to 8
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = replicas::replicas)]
+    replicas: Option<usize>,
+    /// Duration of the demo, if every phase converges in time; 0 runs without pauses [default: 20, with replicas 60]
+    #[arg(long = "for", value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
+    seconds: Option<u64>,
+    /// Number of Foos [default: 20, with replicas 96]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = objects)]
+    objects: Option<u32>,
     /// Address of the API server: IP address and port; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = crate::apiserver::address)]
     listen: SocketAddr,
@@ -77,21 +83,20 @@ fn objects(text: &str) -> Result<u32, &'static str> {
 }
 
 pub(crate) async fn run(arguments: Arguments) -> Outcome {
+    if let Some(replicas) = arguments.replicas {
+        return replicas::run(arguments, replicas).await;
+    }
     let mut signals = Signals::listen()?;
-    let phases = plan::plan(arguments.objects, arguments.stay);
-    let time = Duration::from_secs(arguments.seconds);
+    let objects = arguments.objects.unwrap_or(OBJECTS);
+    let phases = plan::plan(objects, arguments.stay);
+    let time = Duration::from_secs(arguments.seconds.unwrap_or(SECONDS));
     let slot = time / u32::try_from(phases.len()).unwrap_or(1).max(1);
     // A replica starts or stops within a small part of a phase.
     let step = LONGEST_STEP.min(slot / 20);
 
     let (reports, received) = mpsc::channel(REPORTS);
-    let environment = Environment::start(arguments.listen, arguments.objects, step, reports.clone()).await?;
-    if let Some(path) = &arguments.kubeconfig_out {
-        environment
-            .server
-            .write_kubeconfig(path)
-            .map_err(|error| format!("cannot write the kubeconfig to {}: {error}", path.display()))?;
-    }
+    let environment = Environment::start(arguments.listen, objects, step, reports.clone()).await?;
+    write_kubeconfig(&environment.server, arguments.kubeconfig_out.as_deref())?;
     let page = environment.inspector.serve(arguments.page.to_string()).await?;
     let (view, dashboard) = (View::open(), Dashboard::new(&phases));
     let mut display =
@@ -130,9 +135,28 @@ pub(crate) async fn run(arguments: Arguments) -> Outcome {
     stopped
 }
 
+/// Writes a kubeconfig for the server, if there is a path for it.
+fn write_kubeconfig(server: &ApiServer, path: Option<&Path>) -> Outcome {
+    let Some(path) = path else { return Ok(()) };
+    let written = server.write_kubeconfig(path);
+    written.map_err(|error| format!("cannot write the kubeconfig to {}: {error}", path.display()).into())
+}
+
 /// Returns the introduction: addresses and commands to try.
 fn introduction(page: &InspectServer, url: &str, kubeconfig: Option<&Path>) -> Vec<Line> {
     let command = |text: &str| Line::new().with(NAME, format!("  kubectl --server={url} {text}"));
+    let mut lines = addresses(page, url, kubeconfig);
+    lines.extend([
+        Line::new().with(PLAIN, "Watch from another terminal, or break something and see it repaired:"),
+        command("get foos -w"),
+        command("delete deployment --all"),
+        Line::new(),
+    ]);
+    lines
+}
+
+/// Returns the addresses of the page and of the server.
+fn addresses(page: &InspectServer, url: &str, kubeconfig: Option<&Path>) -> Vec<Line> {
     let mut lines = vec![
         Line::new().with(PLAIN, "Live page:           ").with(STRONG, page.url()),
         Line::new().with(PLAIN, "Embedded API server: ").with(STRONG, url),
@@ -141,12 +165,6 @@ fn introduction(page: &InspectServer, url: &str, kubeconfig: Option<&Path>) -> V
         lines.insert(1, Line::new().with(BAD, "The page is visible to every host that can reach this machine."));
     }
     lines.extend(kubeconfig.map(|path| Line::new().with(PLAIN, format!("Kubeconfig:          {}", path.display()))));
-    lines.extend([
-        Line::new().with(PLAIN, "Watch from another terminal, or break something and see it repaired:"),
-        command("get foos -w"),
-        command("delete deployment --all"),
-        Line::new(),
-    ]);
     lines
 }
 
@@ -175,7 +193,10 @@ impl Display {
                     return outcome;
                 }
                 Some(report) = self.received.recv() => self.show(report).await,
-                _ = frames.tick() => self.view.draw(&mut self.dashboard, &environment.numbers(), self.start.elapsed())?,
+                _ = frames.tick() => {
+                    let (numbers, now) = (environment.numbers(), self.start.elapsed());
+                    self.view.draw(|width| self.dashboard.lines(&numbers, now, width))?;
+                }
                 error = self.view.failed() => return Err(error.into()),
             }
         }
@@ -193,7 +214,8 @@ impl Display {
     /// Prints the summary.
     async fn close(&mut self, environment: &Environment) -> Outcome {
         let numbers = environment.numbers();
-        self.view.draw(&mut self.dashboard, &numbers, self.start.elapsed())?;
+        let now = self.start.elapsed();
+        self.view.draw(|width| self.dashboard.lines(&numbers, now, width))?;
         self.view.keep();
         let mut lines = vec![Line::new()];
         lines.extend(summary::lines(&self.dashboard, &numbers));

@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use super::dashboard::Dashboard;
-use super::numbers::Numbers;
 use super::report::{Importance, Report};
 use crate::output::{self, Output, Writing};
 use crate::terminal::{self, Block, Line};
@@ -60,7 +58,7 @@ impl View {
 
     /// Prints a report.
     pub(super) async fn report(&mut self, report: &Report, now: Duration) {
-        let View::Plain { output, printed, .. } = self else { return };
+        let View::Plain { printed, .. } = self else { return };
         match report {
             Report::Started { .. } => printed.clear(),
             Report::Message { importance: Importance::Good | Importance::Bad, text }
@@ -71,15 +69,22 @@ impl View {
             _ => {}
         }
         if let Some(text) = report.line() {
+            self.log(now, &text).await;
+        }
+    }
+
+    /// Prints a log line, unless there is a dashboard.
+    pub(super) async fn log(&mut self, now: Duration, text: &str) {
+        if let View::Plain { output, .. } = self {
             output.line(format!("{:>8.2} s  {text}", now.as_secs_f64())).await;
         }
     }
 
-    /// Draws the dashboard, on a terminal.
-    pub(super) fn draw(&mut self, dashboard: &mut Dashboard, numbers: &Numbers, now: Duration) -> io::Result<()> {
+    /// Draws a dashboard of the width of the terminal, on a terminal.
+    pub(super) fn draw(&mut self, lines: impl FnOnce(usize) -> Vec<Line>) -> io::Result<()> {
         let View::Live { block, .. } = self else { return Ok(()) };
         let width = terminal::width();
-        let mut lines = dashboard.lines(numbers, now, width);
+        let mut lines = lines(width);
         // Lines that do not fit cannot be redrawn. The last line belongs to the cursor.
         lines.truncate(terminal::height().unwrap_or(HEIGHT).saturating_sub(1));
         block.draw(&mut io::stdout().lock(), &lines, width)

@@ -59,10 +59,29 @@ fn a_demo_with_one_foo_converges() {
 }
 
 #[test]
+fn shs_016_replicas_converge_without_an_overlap() {
+    let Output { status, stdout, stderr } = demo(&["--replicas", "2", "--for", "0"]).output().unwrap();
+    let (output, complaint) = (text(stdout), text(stderr));
+    assert!(status.success(), "{output}{complaint}");
+    assert!(!output.chars().any(|c| c.is_control() && c != '\n'), "no control characters in a file: {output:?}");
+    for phase in ["start", "crash", "join", "leave", "replace"] {
+        let has = |words: &str| output.lines().any(|line| line.contains(&format!(" s  {phase}: {words}")));
+        assert!(has("converged after"), "{phase} in {output}");
+    }
+    assert!(output.contains("lease expired; ") && output.contains("member left"), "{output}");
+    let last: Vec<&str> = output.lines().rev().take(3).collect();
+    assert_eq!(last[2], "everything converged: 96 Foos and their ConfigMaps");
+    let reconciles = last[0].strip_prefix("0 overlaps in ").and_then(|rest| rest.strip_suffix(" reconciles"));
+    assert!(reconciles.unwrap().parse::<u64>().unwrap() >= 96, "{output}");
+}
+
+#[test]
 fn invalid_arguments_are_refused_with_a_sentence() {
     for (arguments, words) in [
         (["--objects", "0"], "not a number from 1 to 20000"),
         (["--objects", "-1"], "not a number from 1 to 20000"),
+        (["--replicas", "1"], "not a number from 2 to 8"),
+        (["--replicas", "9"], "not a number from 2 to 8"),
         (["--for", "-1"], "not a whole number of seconds"),
         (["--for", "1.5"], "not a whole number of seconds"),
         (["--listen", "localhost"], "not an IP address and a port"),

@@ -17,4 +17,5 @@ mod new;
 mod observe;
 mod process;
 mod rbac;
+mod ring;
 mod wait;

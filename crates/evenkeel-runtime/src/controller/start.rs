@@ -86,6 +86,9 @@ impl<K: 'static> Controller<K> {
         let history = if self.diagnostics.is_some() { History::open() } else { History::default() };
         if let Some(inspector) = &self.inspector {
             inspector.queue(&label, &queue);
+            if let Some(ring) = &self.ring {
+                inspector.ring(&ring.ring().handle());
+            }
         }
         let sources = SourceSet::new(SourceContext {
             controller: label,

@@ -53,6 +53,7 @@ mod history;
 mod keys;
 pub mod metrics;
 mod observers;
+mod rings;
 mod server;
 mod session;
 mod site;
@@ -77,8 +78,10 @@ pub use crate::serve::StartError;
 
 use self::history::{RecentHistory, SourceId};
 use self::metrics::InspectMetrics;
+use self::rings::ObservedRings;
 use self::sources::ObservedSource;
 use crate::election::ElectorHandle;
+use crate::ring::RingHandle;
 
 /// Maximum number of open event streams.
 pub(crate) const STREAMS: usize = 16;
@@ -97,6 +100,7 @@ struct InspectorInner {
     history: Mutex<RecentHistory>,
     sources: Mutex<SourceList>,
     election: Mutex<Option<ElectorHandle>>,
+    rings: ObservedRings,
     slots: Arc<Semaphore>,
     metrics: InspectMetrics,
 }
@@ -139,6 +143,7 @@ impl Inspector {
             history: Mutex::default(),
             sources: Mutex::default(),
             election: Mutex::default(),
+            rings: ObservedRings::default(),
             slots: Arc::new(Semaphore::new(STREAMS)),
             metrics: InspectMetrics::new(),
         }))
@@ -162,6 +167,12 @@ impl Inspector {
     /// Shows whether this process leads, and which one does otherwise. A manager with an election does this itself.
     pub fn election(&self, elector: &ElectorHandle) {
         *self.0.election.lock().unwrap_or_else(PoisonError::into_inner) = Some(elector.clone());
+    }
+
+    /// Shows a ring until its members of this process are dropped: which member owns what, and moves under way. All replicas read
+    /// the same table, so one page shows all of them. A sharded controller does this itself.
+    pub fn ring(&self, ring: &RingHandle) {
+        self.0.rings.add(ring);
     }
 
     /// Shows the parked keys of a queue until `keys` returns `None`.
@@ -265,7 +276,8 @@ impl InspectorInner {
         if any_dropped {
             self.remove_dropped();
         }
-        json!({"informers": informers, "queues": queues, "keys": keys, "election": self.report_election()})
+        json!({"informers": informers, "queues": queues, "keys": keys, "election": self.report_election(),
+            "rings": self.rings.report()})
     }
 
     /// Returns the parked keys with their queues. Sources that have ended are removed.

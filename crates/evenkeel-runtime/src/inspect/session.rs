@@ -47,6 +47,10 @@ impl PageSession {
         for part in ["queues", "keys", "election"] {
             changes.insert(part.to_owned(), sources[part].clone());
         }
+        // A table can be long, and changes seldom.
+        if self.sources.as_ref().map(|known| &known["rings"]) != Some(&sources["rings"]) {
+            changes.insert("rings".to_owned(), sources["rings"].clone());
+        }
         self.sources = Some(sources);
         Some(changes.into())
     }

@@ -23,13 +23,14 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// The files of the page: path, media type, content.
-const FILES: [(&str, &str, &str); 9] = [
+const FILES: [(&str, &str, &str); 10] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/look.css", "text/css; charset=utf-8", page::LOOK),
     ("/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/page.js", "text/javascript; charset=utf-8", include_str!("page/page.js")),
     ("/attention.js", "text/javascript; charset=utf-8", include_str!("page/attention.js")),
     ("/picture.js", "text/javascript; charset=utf-8", include_str!("page/picture.js")),
+    ("/rings.js", "text/javascript; charset=utf-8", include_str!("page/rings.js")),
     ("/lists.js", "text/javascript; charset=utf-8", include_str!("page/lists.js")),
     ("/format.js", "text/javascript; charset=utf-8", page::FORMAT),
     ("/icon.svg", "image/svg+xml", page::ICON),

@@ -10,35 +10,13 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::member_record::SliceLoad;
+use super::ring_table::{RingMember, RingSlice, RingTable};
 use super::shared::RingShared;
-use super::table::MemberName;
 
 /// A handle to a ring. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct RingHandle {
     pub(super) shared: Arc<RingShared>,
-}
-
-/// A member of a ring, as the newest table has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RingMember {
-    /// The name: identity and five random characters.
-    pub name: String,
-    /// The ranges that it owns. Ranges that move away count until they are released.
-    pub ranges: ShardRanges,
-}
-
-/// A slice of a ring, as the newest table has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RingSlice {
-    /// The places of the slice.
-    pub range: ShardRange,
-    /// The owner. `None`: the slice has none, or it is not known yet.
-    pub owner: Option<String>,
-    /// The member that the slice moves to.
-    pub target: Option<String>,
 }
 
 /// Identifies the owner of a place to an external store. See [`RingHandle::fence`].
@@ -54,31 +32,36 @@ pub struct RingFence {
 }
 
 impl RingHandle {
+    /// Returns the name of the ring.
+    pub fn name(&self) -> &str {
+        &self.shared.ring
+    }
+
+    /// Returns a function that returns this handle while another one, or the ring, exists.
+    pub(crate) fn weak(&self) -> impl Fn() -> Option<RingHandle> + Send + Sync + use<> {
+        let shared = Arc::downgrade(&self.shared);
+        move || shared.upgrade().map(|shared| RingHandle { shared })
+    }
+
     /// Returns the name of this member. `None` before it joins. It changes if the membership is lost and regained.
     pub fn member(&self) -> Option<String> {
         self.shared.view.borrow().member.as_deref().map(str::to_owned)
     }
 
+    /// Returns the newest table. `None` before the first one.
+    pub fn table(&self) -> Option<RingTable> {
+        let table = self.shared.view.borrow().table.clone()?;
+        Some(RingTable::of(&table))
+    }
+
     /// Returns the members of the newest table, the oldest first.
     pub fn members(&self) -> Vec<RingMember> {
-        let Some(table) = self.shared.view.borrow().table.clone() else { return Vec::new() };
-        let member = |name: &MemberName| {
-            let owned = table.iter().filter(|(_, state)| state.owner() == Some(name)).map(|(range, _)| range);
-            RingMember { name: name.to_string(), ranges: owned.collect() }
-        };
-        table.members.iter().map(member).collect()
+        self.table().map(|table| table.members).unwrap_or_default()
     }
 
     /// Returns the slice that contains a place. `None` before the first table.
     pub fn slice_of(&self, place: u64) -> Option<RingSlice> {
-        let table = self.shared.view.borrow().table.clone()?;
-        let index = table.index_of(place);
-        let state = table.state(index);
-        Some(RingSlice {
-            range: table.range(index),
-            owner: state.owner().map(|name| name.to_string()),
-            target: state.target().map(|name| name.to_string()),
-        })
+        self.table()?.slice_of(place).cloned()
     }
 
     /// Returns whether work on a place may start here and now: this member holds it, and its Lease is valid.

@@ -2,7 +2,8 @@
 //!
 //! - [`Ring`]: a member of a ring; its settings, and [`Ring::run`].
 //! - [`Slices`]: the ranges of places that this process gains and loses, as a stream of [`SliceEvent`]s.
-//! - [`RingHandle`]: who owns what, [guarded](RingHandle::guard) work, and [fences](RingHandle::fence) for external stores.
+//! - [`RingHandle`]: [guarded](RingHandle::guard) work, and [fences](RingHandle::fence) for external stores.
+//! - [`RingTable`]: which member owns what. [`RingStatus`] reads it without a membership.
 //! - [`metrics`]: what is reported.
 //!
 //! # How it works
@@ -53,6 +54,8 @@ pub mod metrics;
 mod plan;
 mod planted;
 mod ring_builder;
+mod ring_status;
+mod ring_table;
 mod settings;
 mod shared;
 mod shared_work;
@@ -60,9 +63,11 @@ mod slices;
 mod table;
 
 pub use error::RingError;
-pub use handle::{RingFence, RingHandle, RingMember, RingSlice};
+pub use handle::{RingFence, RingHandle};
 pub use member_record::SliceLoad;
 pub use ring_builder::Ring;
+pub use ring_status::{MemberStatus, RingStatus, RingStatusError};
+pub use ring_table::{RingMember, RingSlice, RingTable, SliceStage};
 pub use settings::{RingConfigError, ShardBy};
 pub(crate) use shared_work::{RangeWrites, ShardedWork, WorkingRing};
 pub use slices::{Drain, Grant, SliceEvent, Slices};

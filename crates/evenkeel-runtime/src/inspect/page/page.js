@@ -3,6 +3,7 @@
 import { Attention } from "./attention.js";
 import { Followed, Lists } from "./lists.js";
 import { Picture } from "./picture.js";
+import { Rings } from "./rings.js";
 import { ago, setText } from "./format.js";
 
 // The connection counts as lost after this many milliseconds without an event.
@@ -17,6 +18,7 @@ const form = document.getElementById("follow");
 const picture = new Picture(document.getElementById("picture"));
 const attention = new Attention(follow);
 const lists = new Lists(follow);
+const rings = new Rings();
 const followed = new Followed(() => follow(null));
 
 let source = null;
@@ -96,6 +98,7 @@ function receive(update) {
       picture.reset();
       attention.reset();
       lists.reset();
+      rings.reset();
     }
     run = update.run;
   }
@@ -110,6 +113,7 @@ function receive(update) {
   picture.show(update);
   attention.show(update);
   lists.add(update);
+  if (update.rings) rings.show(update.rings);
   if (update.follow && update.follow.key === key) picture.light(followed.add(update.follow.steps, update.now, update.follow.stored));
 }
 
