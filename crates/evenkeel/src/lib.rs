@@ -91,6 +91,7 @@
 //! | [`controller`], [`manager`] | [`Controller`], [`Manager`] | controller-runtime's `builder`, `manager` |
 //! | [`clusters`] | [`MultiClusterController`]: one controller in several clusters | multicluster-runtime |
 //! | [`election`] | [`LeaderElector`] | `tools/leaderelection` |
+//! | [`mod@ring`] | [`Ring`](ring::Ring): replicas that divide their work | |
 //! | [`events`] | [`EventRecorder`] | `tools/record`, `tools/events` |
 //! | [`enqueue`] | handlers that enqueue keys | written by every controller |
 //! | [`health`] | probes, metrics and diagnostics over HTTP | controller-runtime's `healthz`, `metrics` |
@@ -132,7 +133,7 @@ pub use evenkeel_client as client;
 pub use evenkeel_core as core;
 pub use evenkeel_queue as queue;
 pub use evenkeel_runtime::{
-    clusters, controller, election, enqueue, events, health, helpers, inspect, manager, manifests, testing, tls,
+    clusters, controller, election, enqueue, events, health, helpers, inspect, manager, manifests, ring, testing, tls,
 };
 
 #[cfg(feature = "apiserver")]
