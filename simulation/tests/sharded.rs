@@ -31,6 +31,6 @@ fn shm_020_replicas_divide_the_objects_under_faults_of_watches() {
 #[test]
 fn shm_020_keys_move_in_the_runs() {
     let moved = |seed: u64| moves(&scenarios::sharded().replay(&format!("seed={seed:#x}")).unwrap());
-    let total: usize = (0..4).map(moved).sum();
-    assert!(total >= 20, "keys have moved {total} times");
+    let total: usize = (0..2).map(moved).sum();
+    assert!(total >= 10, "keys have moved {total} times");
 }
