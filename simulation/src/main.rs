@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn sim_11_all_scenarios_are_repeated_exactly() {
-        for Shared { scenario, .. } in scenarios::all() {
+        for Shared { scenario, .. } in scenarios::all().into_iter().filter(|shared| shared.share > 0) {
             for seed in 0..5 {
                 assert_eq!(difference(&scenario, seed), None);
             }

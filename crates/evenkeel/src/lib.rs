@@ -91,6 +91,7 @@
 //! | [`controller`], [`manager`] | [`Controller`], [`Manager`] | controller-runtime's `builder`, `manager` |
 //! | [`clusters`] | [`MultiClusterController`]: one controller in several clusters | multicluster-runtime |
 //! | [`election`] | [`LeaderElector`] | `tools/leaderelection` |
+//! | [`mod@ring`] | [`Ring`](ring::Ring): replicas that divide their work | |
 //! | [`events`] | [`EventRecorder`] | `tools/record`, `tools/events` |
 //! | [`enqueue`] | handlers that enqueue keys | written by every controller |
 //! | [`health`] | probes, metrics and diagnostics over HTTP | controller-runtime's `healthz`, `metrics` |

@@ -16,6 +16,7 @@ mod queue;
 mod reflector;
 mod request_observer;
 mod restored;
+mod sharded;
 mod writes;
 
 pub use self::api::api;
@@ -31,6 +32,7 @@ pub use self::namespace::terminating_namespace;
 pub use self::queue::queue;
 pub use self::reflector::{busy_ends, cached_list, empty_start, json_watch, longer_versions, paged_list, watch_list};
 pub use self::restored::restored;
+pub use self::sharded::{sharded, sharded_caches};
 pub use self::writes::{counter, creator};
 
 use evenkeel_sim::Scenario;
@@ -50,9 +52,10 @@ pub struct Shared {
 /// The sum of the shares of all scenarios.
 pub const SHARES: u64 = 1000;
 
-/// Returns all scenarios, in the order in which a night's work runs them. The cheapest one, the queue, has most of the schedules.
+/// Returns all scenarios, in the order in which a night's work runs them. The cheapest one, the queue, has most of the schedules;
+/// a share of 0 is for one that is too expensive, and runs by its name only.
 pub fn all() -> Vec<Shared> {
-    let all: [(fn() -> Scenario, u64); 25] = [
+    let all: [(fn() -> Scenario, u64); 27] = [
         (informer, 16),
         (watch_list, 8),
         (json_watch, 8),
@@ -62,7 +65,7 @@ pub fn all() -> Vec<Shared> {
         (empty_start, 8),
         (busy_ends, 8),
         (handlers, 8),
-        (queue, 800),
+        (queue, 799),
         (leader, 8),
         (lease_deleted, 8),
         (counter, 8),
@@ -78,6 +81,8 @@ pub fn all() -> Vec<Shared> {
         (restored, 8),
         (api, 8),
         (detector, 8),
+        (sharded, 1),
+        (sharded_caches, 0),
     ];
     all.into_iter().map(|(scenario, share)| Shared { scenario: scenario(), share }).collect()
 }

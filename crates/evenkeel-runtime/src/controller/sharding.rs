@@ -147,9 +147,15 @@ impl ControllerShards {
 
     /// Records a write of a reconcile for the next owner of its key.
     pub(super) fn wrote(&self, key: &ObjectKey, write: &ObservedWrite<'_>) {
-        if let WriteResult::Stored(header) = write.result {
-            let resource = qualified(write.resource.group(), write.resource.plural());
-            self.writes.add(self.of.places.place(key), &resource, header.resource_version(), Instant::now());
+        let (place, now) = (self.of.places.place(key), Instant::now());
+        match write.result {
+            WriteResult::Stored(header) => {
+                let resource = qualified(write.resource.group(), write.resource.plural());
+                self.writes.add(place, &resource, header.resource_version(), now);
+            }
+            WriteResult::Unknown => self.writes.loosen(place, now),
+            // The version of a deletion is not known.
+            _ => {}
         }
     }
 
@@ -231,8 +237,7 @@ impl ControllerShards {
 
     /// Waits until the caches show what the previous owner wrote.
     async fn follow_predecessor(&self, grant: &Grant) {
-        // Ranges without a previous owner were listed after it was out.
-        if !grant.is_released() {
+        if !grant.is_prepared() {
             return;
         }
         let limit = self.of.own_writes.unwrap_or(PREDECESSOR_LIMIT);

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_cache::informer::InformerStatus;
 use evenkeel_cache::source::BoxFuture;
@@ -13,10 +14,13 @@ use evenkeel_core::status::qualified;
 use evenkeel_core::{Header, ObjectKey, ResourceInfo, ResourceVersion};
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::deletion_waiters::DeletionWaiters;
 use crate::health::informer_report;
+
+/// The time between two attempts to read the newest version.
+const NEWEST_RETRY: Duration = Duration::from_secs(1);
 
 /// A kind that a controller watches, with its informer.
 pub(super) struct WatchedKind {
@@ -186,10 +190,17 @@ impl WatchedKind {
         if self.info.namespaced() && !namespace.is_empty() {
             api = api.namespace(namespace);
         }
-        match api.metadata().list(&ListParams::default().limit(1)).await {
-            Ok(newest) => self.shows(newest.resource_version()).await,
-            Err(error) => tracing::warn!(kind = self.kind(), %error, "the newest version cannot be read"),
-        }
+        let api = api.metadata();
+        let newest = loop {
+            match api.list(&ListParams::default().limit(1)).await {
+                Ok(newest) => break newest,
+                Err(error) => {
+                    tracing::warn!(kind = self.kind(), %error, "the newest version cannot be read; trying again")
+                }
+            }
+            sleep(NEWEST_RETRY).await;
+        };
+        self.shows(newest.resource_version()).await;
     }
 
     /// Returns the keys of the cached objects.

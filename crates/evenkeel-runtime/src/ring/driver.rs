@@ -345,14 +345,14 @@ impl<'r> Life<'r> {
 
     fn event(&mut self, event: MemberEvent) {
         match event {
-            MemberEvent::Granted { range, epoch, predecessor } => {
+            MemberEvent::Granted { range, epoch, predecessor, is_prepared } => {
                 self.last_number += 1;
                 info!(ring = %self.shared.ring, member = %self.member.name(), %range, epoch, "slice granted");
                 let work = WorkRange { range, epoch, grant: self.last_number, is_draining: false, is_closed: false };
                 self.work.push(work);
                 self.publish();
                 let store = self.store.clone();
-                self.shared.emit(SliceEvent::Granted(Grant { range, epoch, predecessor, store }));
+                self.shared.emit(SliceEvent::Granted(Grant { range, epoch, predecessor, is_prepared, store }));
             }
             MemberEvent::Drain { range } => self.drain(range),
             MemberEvent::Lost { range } => {

@@ -145,9 +145,10 @@ async fn release(mut drain: Drain, stopped: BoxFuture<'static, RangeWrites>) {
 }
 
 impl Grant {
-    /// Returns whether another member has released the range to this one.
-    pub(crate) fn is_released(&self) -> bool {
-        self.predecessor.is_some()
+    /// Returns whether the caches had the range, or parts of it, while another member worked on it. Otherwise they have listed it after
+    /// all other members had stopped.
+    pub(crate) fn is_prepared(&self) -> bool {
+        self.is_prepared
     }
 }
 

@@ -35,6 +35,8 @@ pub struct Grant {
     pub(super) range: ShardRange,
     pub(super) epoch: u64,
     pub(super) predecessor: Option<MemberName>,
+    /// Caches may have had the range while another member worked on it.
+    pub(super) is_prepared: bool,
     pub(super) store: LeaseStore,
 }
 
@@ -57,6 +59,10 @@ impl Grant {
     pub async fn predecessor_writes(&self) -> Option<BTreeMap<String, u64>> {
         let answer = self.store.member(self.predecessor.as_deref()?, MemberOperation::Read).await.ok()?;
         let MemberResponse::Lease { lease, .. } = answer else { return None };
+        // It was out before it had released the range: what it wrote last is not in its Lease.
+        if lease.fenced.is_some() {
+            return None;
+        }
         let mut versions = BTreeMap::new();
         for written in lease.record.written.iter().filter(|written| written.range.intersection(self.range).is_some()) {
             if written.loose {

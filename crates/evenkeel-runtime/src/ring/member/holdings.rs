@@ -23,6 +23,10 @@ pub(super) struct Holdings {
     held: Vec<Holding>,
     /// From whom ranges move to this member, for ranges that it has not started.
     predecessors: Vec<(ShardRange, MemberName)>,
+    /// Ranges that caches may have had before they became this member's, and that it has not started.
+    prepared: ShardRanges,
+    /// The ranges that the last table has as this member's.
+    granted: ShardRanges,
 }
 
 impl Holdings {
@@ -45,7 +49,14 @@ impl Holdings {
     }
 
     /// Stops what a new table takes away from the member.
-    pub(super) fn apply(&mut self, me: &str, table: &SliceTable, events: &mut VecDeque<MemberEvent>) {
+    pub(super) fn apply(
+        &mut self,
+        me: &str,
+        wanted: &ShardRanges,
+        table: &SliceTable,
+        events: &mut VecDeque<MemberEvent>,
+    ) {
+        self.note_prepared(me, wanted, table);
         let mut next: Vec<Holding> = Vec::with_capacity(self.held.len());
         for holding in std::mem::take(&mut self.held) {
             let mut last_slice = None;
@@ -75,6 +86,15 @@ impl Holdings {
         }
         self.held = next;
         self.note_predecessors(me, table);
+    }
+
+    /// Notes which of the ranges that a table grants were `wanted` before, while another member could work on them.
+    fn note_prepared(&mut self, me: &str, wanted: &ShardRanges, table: &SliceTable) {
+        let is_mine = |state: &SliceState| matches!(state, SliceState::Held { owner, .. } if **owner == *me);
+        let mine: ShardRanges = table.iter().filter(|(_, state)| is_mine(state)).map(|(range, _)| range).collect();
+        let granted_before = self.granted.clone();
+        self.prepared = self.prepared.union(&mine.difference(&granted_before).intersection(wanted)).intersection(&mine);
+        self.granted = mine;
     }
 
     fn note_predecessors(&mut self, me: &str, table: &SliceTable) {
@@ -110,10 +130,12 @@ impl Holdings {
             for range in missing.iter() {
                 let from = self.predecessors.iter().find(|(from, _)| from.intersection(range).is_some());
                 let predecessor = from.map(|(_, name)| name.clone());
-                events.push_back(MemberEvent::Granted { range, epoch: *epoch, predecessor });
+                let is_prepared = self.prepared.intersects(&range.into());
+                events.push_back(MemberEvent::Granted { range, epoch: *epoch, predecessor, is_prepared });
                 self.held.push(Holding { range, epoch: *epoch, is_draining: false });
             }
             self.predecessors.retain(|(range, _)| slice.intersection(*range).is_none());
+            self.prepared = self.prepared.difference(&slice.into());
         }
         self.held.sort_unstable_by_key(|holding| holding.range);
     }
@@ -148,6 +170,7 @@ impl Holdings {
     pub(super) fn lose_all(&mut self, events: &mut VecDeque<MemberEvent>) {
         events.extend(self.held.drain(..).map(|holding| MemberEvent::Lost { range: holding.range }));
         self.predecessors.clear();
+        self.prepared = ShardRanges::empty();
     }
 }
 

@@ -93,8 +93,9 @@ pub(crate) enum MemberResponse {
 /// What changed for the user of the ring.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum MemberEvent {
-    /// Work on the range may start. `predecessor` has released it, if its release was observed.
-    Granted { range: ShardRange, epoch: u64, predecessor: Option<MemberName> },
+    /// Work on the range may start. It has moved here from `predecessor`, if the move was observed. `is_prepared`: caches may have had
+    /// it before, while another member worked on it.
+    Granted { range: ShardRange, epoch: u64, predecessor: Option<MemberName>, is_prepared: bool },
     /// The range moves to another member. The work has to end; then the driver calls [`MemberMachine::drained`].
     Drain { range: ShardRange },
     /// The range belongs to another member, or this life is over. The work is dropped at once.
@@ -317,7 +318,8 @@ impl MemberMachine {
             self.is_urgent = true;
         }
         self.is_unreadable = false;
-        self.holdings.apply(&self.name, &table, &mut self.events);
+        let wanted = self.wanted();
+        self.holdings.apply(&self.name, &wanted, &table, &mut self.events);
         // A range that moves away and was not started is released by `seen` alone.
         let held = self.holdings.ranges();
         self.is_urgent |= table.iter().any(|(range, state)| {
