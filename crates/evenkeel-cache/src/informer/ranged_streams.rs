@@ -19,6 +19,7 @@ use crate::delta::Delta;
 use crate::reflector::shards::Shards;
 use crate::reflector::{DeltaSink, SinkError, SinkRequest, WatchStart};
 use crate::shard_scope::Places;
+use crate::store::PlaceVersions;
 use crate::{Deleted, Object};
 
 /// The number of side streams from which on the main watch is requested again at once. Further places wait for that.
@@ -36,6 +37,8 @@ pub(super) struct RangedStreams {
     last_id: u64,
     /// The main stream has received a request for another watch.
     is_rewatch_requested: bool,
+    /// What the store publishes as the versions of places.
+    by_place: Option<PlaceVersions>,
     /// The versions of removals that a stream has not reached, without a key by name: that stream may repeat an earlier object of the name.
     removals: HashMap<ObjectKey, ResourceVersion>,
     /// Notified when side streams have ended, and places may wait for that.
@@ -107,6 +110,7 @@ impl RangedStreams {
             streams: Vec::new(),
             last_id: 0,
             is_rewatch_requested: false,
+            by_place: None,
             removals: HashMap::new(),
             freed,
         }
@@ -344,13 +348,19 @@ impl RangedStreams {
 
     /// Publishes the version of the store, which is that of the slowest stream, and the places that it covers.
     fn publish(&mut self) {
-        let listed = self.streams.iter().filter(|stream| stream.is_listed).map(|stream| &stream.version);
-        let lowest = listed.reduce(|low, version| if low.is_newer_than(version) { version } else { low });
+        let listed = || self.streams.iter().filter(|stream| stream.is_listed);
+        let lowest = listed().map(|stream| &stream.version);
+        let lowest = lowest.reduce(|low, version| if low.is_newer_than(version) { version } else { low });
+        // An event of one place says nothing about those of a slower stream. Only namespaces tell the places of keys here.
+        let is_divided = self.key == ShardKey::Namespace && listed().count() > 1;
+        let version_of = |stream: &RangedStream| (stream.ranges.clone(), stream.version.clone());
+        let by_place = is_divided.then(|| PlaceVersions(listed().map(version_of).collect()));
         if let Some(lowest) = lowest
-            && *lowest != self.shared.table.version()
+            && (*lowest != self.shared.table.version() || by_place != self.by_place)
         {
             let _ = self.process_loop.flush();
-            self.shared.table.set_version(lowest.clone());
+            self.shared.table.set_versions(lowest.clone(), by_place.clone());
+            self.by_place = by_place;
             if !self.removals.is_empty() {
                 let lowest = lowest.clone();
                 self.removals.retain(|_, version| version.is_newer_than(&lowest));

@@ -21,6 +21,7 @@ pub use standalone::Store;
 #[cfg(feature = "compat")]
 pub use standalone::Transaction;
 pub(crate) use table::Table;
+pub(crate) use table_places::PlaceVersions;
 pub use wait::StoreStopped;
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use evenkeel_core::ResourceVersion;
 
 use super::edit::advance;
+use super::table_places::PlaceVersions;
 use crate::namespaces::Scope;
 
 /// The version of each scope. Versions of different scopes advance independently: an event of one namespace says nothing about
@@ -31,6 +32,8 @@ pub(super) enum StoreVersions {
     One(ResourceVersion),
     /// Those of a store with several; `None` before the informer starts.
     PerScope(Option<Arc<ScopeVersions>>),
+    /// Those of the places of namespaces.
+    PerPlace(Arc<PlaceVersions>),
 }
 
 impl ScopeVersions {
@@ -107,6 +110,7 @@ impl StoreVersions {
         match (self, namespace) {
             (StoreVersions::One(present), _) => is_covered(present),
             (StoreVersions::PerScope(None), _) => false,
+            (StoreVersions::PerPlace(places), _) => places.of(namespace).all(is_covered),
             (StoreVersions::PerScope(Some(scopes)), Some(namespace)) => {
                 scopes.version_of(namespace).is_some_and(is_covered)
             }

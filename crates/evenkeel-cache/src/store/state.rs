@@ -9,6 +9,7 @@ use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 use super::index::Index;
 use super::paged::{HashTable, Paged};
 use super::scopes::ScopeVersions;
+use super::table_places::PlaceVersions;
 use crate::Object;
 
 /// Objects per page. Copying a page clones a reference to each of its objects, so pages are small.
@@ -38,6 +39,8 @@ pub(super) struct Totals {
     pub(super) version: ResourceVersion,
     /// The versions of the scopes, of a store that several reflectors fill; `None` for all other stores.
     pub(super) scopes: Option<Arc<ScopeVersions>>,
+    /// The versions of the places of namespaces, while several reflectors of one scope of places fill the store.
+    pub(super) places: Option<Arc<PlaceVersions>>,
     pub(super) objects: usize,
     pub(super) payload_bytes: usize,
     /// The number of writes.
@@ -80,8 +83,14 @@ impl StoreState {
     pub(super) fn new(definitions: Arc<[Index<Untyped>]>) -> Self {
         // The keys of the standard library are random.
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8);
-        let totals =
-            Totals { version: ResourceVersion::new(""), scopes: None, objects: 0, payload_bytes: 0, commits: 0 };
+        let totals = Totals {
+            version: ResourceVersion::new(""),
+            scopes: None,
+            places: None,
+            objects: 0,
+            payload_bytes: 0,
+            commits: 0,
+        };
         StoreState {
             secrets: Arc::new(RapidSecrets::seed(seed)),
             keys: HashTable::new(),

@@ -151,7 +151,11 @@ impl Table {
     /// Returns the versions that waiters compare with.
     pub(super) fn versions(&self) -> StoreVersions {
         match self.namespaces {
-            None => StoreVersions::One(self.version()),
+            None => {
+                let state = self.read();
+                let one = || StoreVersions::One(state.totals.version.clone());
+                state.totals.places.clone().map_or_else(one, StoreVersions::PerPlace)
+            }
             Some(_) => StoreVersions::PerScope(self.read().totals.scopes.clone()),
         }
     }

@@ -1,12 +1,29 @@
 //! The writes of a [`Table`] that several reflectors fill, each with the objects of some places.
 
+use std::sync::Arc;
+
 use evenkeel_core::ResourceVersion;
+use evenkeel_core::shard::{ShardRanges, place};
 
 use super::state::StoreState;
 use super::table::{LARGE, Table, TablePart};
 use crate::event::Notifications;
 use crate::shard_scope::Places;
 use crate::{Deleted, Event, Object};
+
+/// The versions that the places of namespaces have reached, each in the objects of one reflector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PlaceVersions(pub(crate) Vec<(ShardRanges, ResourceVersion)>);
+
+impl PlaceVersions {
+    /// Returns the version of the place of a namespace; all versions without a namespace, or for one that no reflector is for.
+    pub(super) fn of(&self, namespace: Option<&str>) -> impl Iterator<Item = &ResourceVersion> {
+        let place = namespace.map(place);
+        let is_own = move |ranges: &ShardRanges| place.is_some_and(|place| ranges.contains(place));
+        let has_own = self.0.iter().any(|(ranges, _)| is_own(ranges));
+        self.0.iter().filter(move |(ranges, _)| !has_own || is_own(ranges)).map(|(_, version)| version)
+    }
+}
 
 impl Table {
     /// Replaces the objects of some places in one step, and returns the notifications about the difference. The version stays.
@@ -35,10 +52,14 @@ impl Table {
         notifications
     }
 
-    /// Sets the version of the store: that of the slowest of its reflectors.
-    pub(crate) fn set_version(&self, version: ResourceVersion) {
+    /// Sets the version of the store, that of the slowest of its reflectors, and those of the places of namespaces if there are
+    /// several.
+    pub(crate) fn set_versions(&self, version: ResourceVersion, places: Option<PlaceVersions>) {
         let mut writer = self.lock();
-        self.publish(&mut writer, false, |edit| edit.state.totals.version = version);
+        self.publish(&mut writer, false, |edit| {
+            edit.state.totals.version = version;
+            edit.state.totals.places = places.map(Arc::new);
+        });
         drop(writer);
         self.waiters.reached(|| self.versions(), &[]);
     }
@@ -50,3 +71,6 @@ impl StoreState {
         self.occupied().filter(|(_, object)| places.contain(object))
     }
 }
+
+#[cfg(test)]
+mod tests;
