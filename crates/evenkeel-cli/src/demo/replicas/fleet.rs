@@ -39,9 +39,6 @@ pub(super) const REPLICAS: &str = "replicas";
 const WORKERS: usize = 8;
 /// Duration of a reconcile beside its writes, so that one that is not stopped in time would be seen.
 const WORK: Duration = Duration::from_millis(10);
-/// How long a reconcile waits at most for caches that show its own writes. Stale reads cost a conflict and a retry: each write has the
-/// version that it changes. A store counts as old as its slowest stream, and that of gained places is quiet until its next event.
-const OWN_WRITES: Duration = Duration::from_secs(1);
 /// Number of tasks that change objects, and the pause between two changes of one of them.
 const WRITERS: usize = 4;
 const PAUSE: Duration = Duration::from_millis(40);
@@ -195,7 +192,6 @@ impl Fleet {
             .named(&*identity)
             .owns::<ConfigMap>()
             .concurrency(WORKERS)
-            .own_writes(OWN_WRITES)
             .inspector(&self.inspector)
             .sharded_in(ring);
         let (record, name) = (self.record.clone(), identity.clone());
