@@ -303,6 +303,11 @@ impl ShardedWork for ControllerShards {
     fn lose(&self, range: ShardRange) {
         self.revoke(range);
     }
+
+    fn places(&self) -> Vec<u64> {
+        let keys = self.of.kinds.primary().map(|kind| kind.keys()).unwrap_or_default();
+        keys.iter().map(|key| self.of.places.place(key)).collect()
+    }
 }
 
 impl fmt::Debug for ControllerShards {

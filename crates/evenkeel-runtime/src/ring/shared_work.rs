@@ -4,15 +4,19 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_base::task::scheduled;
 use evenkeel_cache::source::BoxFuture;
 use evenkeel_cache::{ShardScope, ShardScopeError};
 use evenkeel_core::shard::{ShardRange, ShardRanges};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
-use super::{Drain, Grant, Ring, RingError, RingHandle, SliceEvent, Slices};
+use super::{Drain, Grant, Ring, RingError, RingHandle, SliceEvent, SliceLoad, Slices};
+
+/// How often the load of the slices is measured.
+const MEASURED_EVERY: Duration = Duration::from_secs(5);
 
 /// Work that is divided by places.
 pub(crate) trait ShardedWork: Send + Sync + 'static {
@@ -28,6 +32,9 @@ pub(crate) trait ShardedWork: Send + Sync + 'static {
 
     /// Forgets the range. Its work is not polled any more.
     fn lose(&self, range: ShardRange);
+
+    /// Returns the place of each object that there is work for.
+    fn places(&self) -> Vec<u64>;
 }
 
 /// What was written in a range, for its next owner.
@@ -67,7 +74,7 @@ impl WorkingRing {
         let (slices, handle) = (self.ring.slices(), self.ring.handle());
         let caches = follow(&handle, &self.scope, &work);
         let divided = async {
-            tokio::join!(biased; divide(&work, slices), caches);
+            tokio::join!(biased; divide(&work, slices), caches, measure(&handle, &work));
         };
         tokio::select! {
             biased;
@@ -82,6 +89,39 @@ impl fmt::Debug for WorkingRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("WorkingRing").field(&self.ring).finish()
     }
+}
+
+/// Reports how many objects each slice of this member has, and where it can be divided.
+async fn measure(handle: &RingHandle, work: &Arc<dyn ShardedWork>) {
+    loop {
+        sleep(MEASURED_EVERY).await;
+        let slices = handle.own_slices();
+        if slices.is_empty() {
+            continue;
+        }
+        let mut places = work.places();
+        places.sort_unstable();
+        handle.report_load(slices.into_iter().map(|slice| load_of(slice, &places)).collect());
+    }
+}
+
+/// Returns the load of a slice. `places` is sorted.
+fn load_of(slice: ShardRange, places: &[u64]) -> SliceLoad {
+    let from = places.partition_point(|place| *place < slice.start());
+    let to = places.partition_point(|place| u128::from(*place) < slice.end());
+    let inside = places.get(from..to).unwrap_or_default();
+    SliceLoad { start: slice.start(), objects: inside.len() as u64, busy: 0.0, median: divider(inside) }
+}
+
+/// Returns the place from which on about half of the sorted places are. `None` if all are equal.
+fn divider(places: &[u64]) -> Option<u64> {
+    let middle = *places.get(places.len() / 2)?;
+    let before = places.partition_point(|place| *place < middle);
+    let through = places.partition_point(|place| *place <= middle);
+    // One place may have most of the objects. It is divided from what is before it, or from what is behind it.
+    let is_possible = |left: &usize| *left > 0 && *left < places.len();
+    let left = [before, through].into_iter().filter(is_possible).min_by_key(|left| left.abs_diff(places.len() / 2))?;
+    places.get(left).copied()
 }
 
 /// Has the caches follow the wanted ranges, and reports what they cover.
@@ -160,6 +200,13 @@ impl Drain {
 }
 
 impl RingHandle {
+    /// Returns the slices that the newest table gives to this member.
+    fn own_slices(&self) -> Vec<ShardRange> {
+        let view = self.shared.view.borrow();
+        let (Some(table), Some(member)) = (&view.table, &view.member) else { return Vec::new() };
+        table.iter().filter(|(_, state)| state.owner() == Some(member)).map(|(range, _)| range).collect()
+    }
+
     /// Returns whether the Lease of this member is valid.
     pub(crate) fn is_valid(&self) -> bool {
         self.shared.is_valid()
@@ -195,3 +242,6 @@ impl RingHandle {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

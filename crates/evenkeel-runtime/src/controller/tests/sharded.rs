@@ -380,3 +380,25 @@ async fn shr_002_the_permissions_include_the_leases_of_the_ring() {
     let verbs: BTreeSet<&str> = leases.verbs.iter().map(String::as_str).collect();
     assert_eq!(verbs, BTreeSet::from(["create", "delete", "get", "list", "update", "watch"]));
 }
+
+/// Namespaces whose names differ at the end have places beside each other: equal slices would give all of them to one replica.
+#[tokio::test(start_paused = true)]
+async fn she_006_namespaces_with_a_common_prefix_are_divided_by_their_number() {
+    let server = server().await;
+    let client = server.client();
+    namespaced_parents(&client).await;
+    let watched = Watched::default();
+    let started = ["a", "b", "c"].map(|name| replica(&client, ring(&client, name), name, ms(10), &watched));
+    // Balancing is slow on purpose.
+    pass(secs(1800)).await;
+    let divided = shares(&client, &watched, "divided").await;
+    let fair = NAMESPACES / 3;
+    for name in ["a", "b", "c"] {
+        let share = divided.get(name).copied().unwrap_or_default();
+        assert!(share > 0 && share <= fair * 2, "{divided:?}");
+    }
+    for running in started {
+        running.end().await.unwrap();
+    }
+    assert_eq!(watched.overlaps(), 0);
+}
