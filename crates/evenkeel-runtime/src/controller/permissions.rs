@@ -28,7 +28,8 @@ impl<K: 'static> Controller<K> {
     /// If it owns objects, also `update` of `finalizers` of its own kind, which clusters that protect owner references require
     /// (the admission plugin `OwnerReferencesPermissionEnforcement`, as in OpenShift). If it waits for a kind to be
     /// [installed](super::Source::when_installed), also `list` and `watch` of CustomResourceDefinitions. If it is
-    /// [sharded](Self::sharded), also the Leases in the namespace of its ring. What the reconcile writes is not known here. Namespaces of shared informers are not considered: the rules are those for all namespaces.
+    /// [sharded](Self::sharded), also the Leases in the namespace of its ring. What the reconcile writes is not known here. Namespaces
+    /// of shared informers are not considered: the rules are those for all namespaces.
     ///
     /// ```
     /// use evenkeel_client::Client;
