@@ -64,13 +64,7 @@ struct OpenDrain {
 }
 
 pub(super) struct Life<'r> {
-    pub(super) shared: &'r Arc<RingShared>,
-    pub(super) settings: &'r RingSettings,
-    pub(super) store: &'r LeaseStore,
-    pub(super) covers_itself: bool,
-    pub(super) metrics: &'r mut Metrics,
-    pub(super) undrained: &'r mut Undrained,
-    pub(super) elector: &'r (dyn Fn() -> LeaderElector + Sync),
+    parts: LifeParts<'r>,
     member: MemberMachine,
     inbox: Arc<Inbox>,
     candidacy: Option<Candidacy>,
@@ -102,13 +96,7 @@ impl<'r> Life<'r> {
         Life {
             rule: CandidateRule::new(parts.settings.lease_duration, Duration::ZERO),
             _table: inbox.watch_table(parts.store),
-            shared: parts.shared,
-            settings: parts.settings,
-            store: parts.store,
-            covers_itself: parts.covers_itself,
-            metrics: parts.metrics,
-            undrained: parts.undrained,
-            elector: parts.elector,
+            parts,
             member,
             inbox,
             candidacy: None,
@@ -142,7 +130,7 @@ impl<'r> Life<'r> {
             }
             self.take_reports();
             self.follow_drains();
-            let member_wake = match self.member.poll(self.shared.clock.now(), wall_micros()) {
+            let member_wake = match self.member.poll(self.parts.shared.clock.now(), wall_micros()) {
                 MemberAction::Send(request) => {
                     self.send_member(request);
                     continue;
@@ -154,7 +142,7 @@ impl<'r> Life<'r> {
                 MemberAction::Over(end) => return self.over(LifeEnd::Member(end)),
                 MemberAction::Wait(until) => until,
             };
-            if self.covers_itself {
+            if self.parts.covers_itself {
                 self.member.cover(self.member.wanted());
             }
             self.follow_candidacy();
@@ -170,8 +158,8 @@ impl<'r> Life<'r> {
                 () = &mut shutdown, if !self.is_leaving => {
                     *was_shut_down = true;
                     self.is_leaving = true;
-                    self.leave_by = Some(Instant::now() + self.settings.drain_limit + self.settings.lease_duration);
-                    info!(ring = %self.shared.ring, member = %self.member.name(), "leaving the ring");
+                    self.leave_by = Some(Instant::now() + self.parts.settings.drain_limit + self.parts.settings.lease_duration);
+                    info!(ring = %self.parts.shared.ring, member = %self.member.name(), "leaving the ring");
                     self.member.leave();
                 }
                 Some(answer) = self.requests.join_next(), if !self.requests.is_empty() => {
@@ -183,7 +171,7 @@ impl<'r> Life<'r> {
                     }
                 }
                 () = self.inbox.arrived.notified() => {}
-                () = self.shared.reported.notified() => {}
+                () = self.parts.shared.reported.notified() => {}
                 () = changed(elected) => {}
                 () = sleep_until(wake) => {}
             }
@@ -192,18 +180,18 @@ impl<'r> Life<'r> {
 
     fn wake_time(&self, member: Option<Duration>, assigner: Option<Duration>) -> Instant {
         let now = Instant::now();
-        let member = member.map(|at| now + at.saturating_sub(self.shared.clock.now()));
+        let member = member.map(|at| now + at.saturating_sub(self.parts.shared.clock.now()));
         let monotonic = self.monotonic();
         let election = self.candidacy.is_none().then(|| self.rule.read_at());
         let assigner = assigner.into_iter().chain(election).map(|at| now + at.saturating_sub(monotonic)).min();
         let drain = self.drains.values().filter(|drain| !drain.is_closed).map(|drain| drain.deadline).min();
-        let far = now + self.settings.lease_duration;
+        let far = now + self.parts.settings.lease_duration;
         [member, assigner, drain, self.leave_by].into_iter().flatten().fold(far, Instant::min)
     }
 
     fn send_member(&mut self, request: MemberRequest) {
-        let (store, name) = (self.store.clone(), self.member.name().clone());
-        let limit = request.give_up.saturating_sub(self.shared.clock.now());
+        let (store, name) = (self.parts.store.clone(), self.member.name().clone());
+        let limit = request.give_up.saturating_sub(self.parts.shared.clock.now());
         self.requests.spawn(scheduled(async move {
             match timeout(limit, store.member(&name, request.operation)).await {
                 Ok(response) => Ok(Answered::Member(request.id, response?)),
@@ -213,10 +201,10 @@ impl<'r> Life<'r> {
     }
 
     fn send_assigner(&mut self, request: AssignerRequest) {
-        let store = self.store.clone();
+        let store = self.parts.store.clone();
         let limit = request.give_up.saturating_sub(self.monotonic());
         if let AssignerOperation::Fence(member, _, cause) = &request.operation {
-            warn!(ring = %self.shared.ring, %member, %cause, "fencing a member of the ring");
+            warn!(ring = %self.parts.shared.ring, %member, %cause, "fencing a member of the ring");
         }
         self.requests.spawn(scheduled(async move {
             match timeout(limit, store.assigner(request.operation)).await {
@@ -231,7 +219,7 @@ impl<'r> Life<'r> {
         match answer {
             Answered::Member(id, response) => {
                 let before = self.member.valid_until();
-                self.member.respond(self.shared.clock.now(), id, response);
+                self.member.respond(self.parts.shared.clock.now(), id, response);
                 if let Some(candidacy) = &mut self.candidacy
                     && self.member.valid_until() > before
                 {
@@ -242,7 +230,7 @@ impl<'r> Life<'r> {
                 if let Some(candidacy) = &mut self.candidacy
                     && let Some(cause) = candidacy.assigner.respond(monotonic, id, response)
                 {
-                    self.metrics.fenced(cause);
+                    self.parts.metrics.fenced(cause);
                 }
             }
             Answered::Election(version) => self.rule.observe(monotonic, version),
@@ -255,14 +243,14 @@ impl<'r> Life<'r> {
     fn take_inbox(&mut self) -> Option<LifeEnd> {
         let monotonic = self.monotonic();
         for (name, change) in self.inbox.take() {
-            let is_table = name == self.store.table_name();
-            let member = name.strip_prefix(&*self.store.ring).and_then(|rest| rest.strip_prefix('-'));
+            let is_table = name == self.parts.store.table_name();
+            let member = name.strip_prefix(&*self.parts.store.ring).and_then(|rest| rest.strip_prefix('-'));
             let assigner = self.candidacy.as_mut().map(|candidacy| &mut candidacy.assigner);
             match change {
-                LeaseChange::Present(lease) => match self.store.read(&lease) {
+                LeaseChange::Present(lease) => match self.parts.store.read(&lease) {
                     Err(UnorderedVersion(version)) => return Some(LifeEnd::Versions(version)),
                     Ok(RingLease::Table((version, table))) => {
-                        self.member.observe_table(self.shared.clock.now(), table.clone());
+                        self.member.observe_table(self.parts.shared.clock.now(), table.clone());
                         if let Some(assigner) = assigner {
                             assigner.observe_table(monotonic, (version, table));
                         }
@@ -290,7 +278,7 @@ impl<'r> Life<'r> {
     }
 
     fn take_reports(&mut self) {
-        let reports = self.shared.take_reports();
+        let reports = self.parts.shared.take_reports();
         if let Some(covered) = reports.covered {
             self.member.cover(covered);
         }
@@ -309,15 +297,15 @@ impl<'r> Life<'r> {
         let now = Instant::now();
         let mut ended = Vec::new();
         for (number, drain) in &mut self.drains {
-            let running = self.shared.running_in(drain.range);
+            let running = self.parts.shared.running_in(drain.range);
             if now >= drain.deadline && !std::mem::replace(&mut drain.is_closed, now >= drain.deadline) {
-                warn!(ring = %self.shared.ring, range = %drain.range, running, "work is dropped at the drain limit");
+                warn!(ring = %self.parts.shared.ring, range = %drain.range, running, "work is dropped at the drain limit");
                 for work in self.work.iter_mut().filter(|work| work.range.intersection(drain.range).is_some()) {
                     work.is_closed = true;
                 }
                 if running > 0 && self.is_leaving {
-                    self.undrained.slices += 1;
-                    self.undrained.running += running;
+                    self.parts.undrained.slices += 1;
+                    self.parts.undrained.running += running;
                 }
                 let range = drain.range;
                 let dropped = WrittenVersions { range, versions: BTreeMap::new(), loose: true };
@@ -331,12 +319,12 @@ impl<'r> Life<'r> {
             let Some(drain) = self.drains.remove(&number) else { continue };
             let Some(mut written) = drain.released else { continue };
             written.loose |= drain.is_closed;
-            self.metrics.drained(drain.began.elapsed());
+            self.parts.metrics.drained(drain.began.elapsed());
             self.remove_work(drain.range);
             // Nothing is polled any more when the release is made.
             self.publish();
-            self.member.drained(self.shared.clock.now(), written);
-            self.shared.emit(SliceEvent::Lost { range: drain.range });
+            self.member.drained(self.parts.shared.clock.now(), written);
+            self.parts.shared.emit(SliceEvent::Lost { range: drain.range });
         }
         if self.drains.values().any(|drain| drain.is_closed) {
             self.publish();
@@ -347,28 +335,32 @@ impl<'r> Life<'r> {
         match event {
             MemberEvent::Granted { range, epoch, predecessor, is_prepared } => {
                 self.last_number += 1;
-                info!(ring = %self.shared.ring, member = %self.member.name(), %range, epoch, "slice granted");
+                info!(ring = %self.parts.shared.ring, member = %self.member.name(), %range, epoch, "slice granted");
                 let work = WorkRange { range, epoch, grant: self.last_number, is_draining: false, is_closed: false };
                 self.work.push(work);
                 self.publish();
-                let store = self.store.clone();
-                self.shared.emit(SliceEvent::Granted(Grant { range, epoch, predecessor, is_prepared, store }));
+                let store = self.parts.store.clone();
+                self.parts.shared.emit(SliceEvent::Granted(Grant { range, epoch, predecessor, is_prepared, store }));
             }
             MemberEvent::Drain { range } => self.drain(range),
             MemberEvent::Lost { range } => {
-                warn!(ring = %self.shared.ring, member = %self.member.name(), %range, "slice lost");
+                warn!(ring = %self.parts.shared.ring, member = %self.member.name(), %range, "slice lost");
                 self.remove_work(range);
                 self.drains.retain(|_, drain| drain.range.intersection(range).is_none());
                 self.publish();
-                self.shared.emit(SliceEvent::Lost { range });
+                self.parts.shared.emit(SliceEvent::Lost { range });
             }
             MemberEvent::Lapsed => {
-                warn!(ring = %self.shared.ring, "the member's lease was not renewed in time; work stops until it is");
+                warn!(ring = %self.parts.shared.ring, "the member's lease was not renewed in time; work stops until it is");
             }
-            MemberEvent::Resumed => info!(ring = %self.shared.ring, "the member's lease is valid again; work resumes"),
-            MemberEvent::Unreadable(TableError::Missing) => debug!(ring = %self.shared.ring, "the ring has no table"),
+            MemberEvent::Resumed => {
+                info!(ring = %self.parts.shared.ring, "the member's lease is valid again; work resumes")
+            }
+            MemberEvent::Unreadable(TableError::Missing) => {
+                debug!(ring = %self.parts.shared.ring, "the ring has no table")
+            }
             MemberEvent::Unreadable(error) => {
-                warn!(ring = %self.shared.ring, %error, "the table of the ring cannot be read; nothing starts");
+                warn!(ring = %self.parts.shared.ring, %error, "the table of the ring cannot be read; nothing starts");
             }
         }
     }
@@ -376,9 +368,9 @@ impl<'r> Life<'r> {
     fn drain(&mut self, range: ShardRange) {
         self.last_number += 1;
         let number = self.last_number;
-        debug!(ring = %self.shared.ring, %range, "slice drains");
+        debug!(ring = %self.parts.shared.ring, %range, "slice drains");
         let began = Instant::now();
-        let deadline = began + self.settings.drain_limit;
+        let deadline = began + self.parts.settings.drain_limit;
         self.drains.insert(number, OpenDrain { range, began, deadline, released: None, is_closed: false });
         self.split_work(range);
         for work in self.work.iter_mut().filter(|work| work.range.intersection(range).is_some()) {
@@ -386,9 +378,9 @@ impl<'r> Life<'r> {
         }
         self.publish();
         let written = WrittenVersions { range, versions: BTreeMap::new(), loose: false };
-        let cancel_at = cancel_time(self.settings.drain_limit, self.settings.cancel_on_move);
-        let shared = Arc::clone(self.shared);
-        self.shared.emit(SliceEvent::Draining(Drain { number, written, shared, cancel_at }));
+        let cancel_at = cancel_time(self.parts.settings.drain_limit, self.parts.settings.cancel_on_move);
+        let shared = Arc::clone(self.parts.shared);
+        self.parts.shared.emit(SliceEvent::Draining(Drain { number, written, shared, cancel_at }));
     }
 
     /// Cuts ranges of work at the bounds of a range.
@@ -414,13 +406,14 @@ impl<'r> Life<'r> {
         let is_candidate = self.rule.is_candidate(self.member.name(), self.member.table(), now);
         let is_active = self.candidacy.as_ref().is_some_and(|candidacy| candidacy.assigner.is_active());
         if is_candidate && self.candidacy.is_none() && self.member.valid_until().is_some() {
-            self.candidacy = Some(Candidacy::new((self.elector)(), self.settings, self.store, &self.inbox, now));
+            self.candidacy =
+                Some(Candidacy::new((self.parts.elector)(), self.parts.settings, self.parts.store, &self.inbox, now));
         } else if !is_candidate && !is_active {
             self.candidacy = None;
         }
         if self.candidacy.is_none() && now >= self.rule.read_at() {
             self.rule.reads(now);
-            let store = self.store.clone();
+            let store = self.parts.store.clone();
             self.requests.spawn(scheduled(async move {
                 match store.election_version().await {
                     Ok(version) => Ok(Answered::Election(version?)),
@@ -432,7 +425,7 @@ impl<'r> Life<'r> {
 
     /// Polls the assigner. Returns when to poll it again; `None`: at once.
     fn poll_assigner(&mut self) -> Option<Option<Duration>> {
-        let (now, is_valid) = (self.monotonic(), self.member.is_valid(self.shared.clock.now()));
+        let (now, is_valid) = (self.monotonic(), self.member.is_valid(self.parts.shared.clock.now()));
         let Some(candidacy) = &mut self.candidacy else { return Some(None) };
         let elected = *candidacy.elected.borrow_and_update();
         match (elected, candidacy.assigner.is_active()) {
@@ -450,7 +443,7 @@ impl<'r> Life<'r> {
             }
             AssignerAction::Wait(until) => {
                 if candidacy.assigner.is_active() {
-                    self.metrics.assigner(now, &candidacy.assigner);
+                    self.parts.metrics.assigner(now, &candidacy.assigner);
                 }
                 Some(until)
             }
@@ -470,7 +463,7 @@ impl<'r> Life<'r> {
         }
         let valid_until = self.member.valid_until();
         let table = self.member.table();
-        self.shared.view.send_if_modified(|view| {
+        self.parts.shared.view.send_if_modified(|view| {
             let same_table = match (&view.table, table) {
                 (Some(old), Some(new)) => Arc::ptr_eq(old, new),
                 (old, new) => old.is_none() && new.is_none(),
@@ -486,7 +479,7 @@ impl<'r> Life<'r> {
             !is_same
         });
         let wanted = self.member.wanted();
-        self.shared.wanted.send_if_modified(|known| {
+        self.parts.shared.wanted.send_if_modified(|known| {
             let changes = *known != wanted;
             if changes {
                 *known = wanted;
@@ -494,20 +487,20 @@ impl<'r> Life<'r> {
             changes
         });
         let owned: ShardRanges = self.work.iter().map(|work| work.range).collect();
-        let valid_for = valid_until.map_or(Duration::ZERO, |until| until.saturating_sub(self.shared.clock.now()));
-        self.metrics.member(&owned, valid_for, self.member.lapses());
+        let valid_for = valid_until.map_or(Duration::ZERO, |until| until.saturating_sub(self.parts.shared.clock.now()));
+        self.parts.metrics.member(&owned, valid_for, self.member.lapses());
         if let Some(table) = self.member.table() {
-            self.metrics.table(table);
+            self.parts.metrics.table(table);
         }
     }
 
     /// Ends the life: nothing of its work is polled any more.
     fn over(mut self, end: LifeEnd) -> LifeEnd {
         for work in std::mem::take(&mut self.work) {
-            self.shared.emit(SliceEvent::Lost { range: work.range });
+            self.parts.shared.emit(SliceEvent::Lost { range: work.range });
         }
-        self.shared.view.send_replace(RingView::default());
-        self.shared.wanted.send_replace(ShardRanges::empty());
+        self.parts.shared.view.send_replace(RingView::default());
+        self.parts.shared.wanted.send_replace(ShardRanges::empty());
         end
     }
 }
@@ -515,7 +508,7 @@ impl<'r> Life<'r> {
 impl Drop for Life<'_> {
     /// Without a driver, the Lease is not renewed: the work stops at once, and not when its validity ends.
     fn drop(&mut self) {
-        self.shared.view.send_replace(RingView::default());
+        self.parts.shared.view.send_replace(RingView::default());
     }
 }
 
